@@ -1,0 +1,97 @@
+"""mitm.yaml as plain data. The classes mirror the file; their defaults are the file's (design.md, "mitm.yaml").
+
+Sizes are bytes, durations seconds, paths absolute. Every key is described in docs/configuration.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from addons.config_values import DAY, MIB, Address, expand_path
+from addons.providers import ProviderConfig
+
+type Mode = Literal["annotate", "dispatch"]
+type Mentions = Literal["careful", "seed"]
+
+SHIPPED_STATE = "~/.mitmemory"
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyConfig:
+    listen: Address = field(default=Address("127.0.0.1", 8080))
+    inspector: Address | None = field(default=Address("127.0.0.1", 8081))
+    keep_flows: int = 200
+    keep_bytes: int = 100 * MIB
+    max_body: int = 64 * MIB
+    mitmproxy: Mapping[str, Any] = field(default_factory=dict)
+    """Options of mitmproxy by their own names. Whether there is such an option is for mitmproxy to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceConfig:
+    """`kind` is `type` in the file."""
+
+    name: str
+    kind: str
+    path: Path
+    exclude: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryConfig:
+    sources: tuple[SourceConfig, ...] = ()
+    track_sharing: bool = True
+    quotes: bool = True
+    mentions: Mentions = "careful"
+    minimum_line_length: int = 24
+    refresh_interval: float = 60.0
+    max_notes_per_source: int = 5000
+    max_note_bytes: int = MIB
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityConfig:
+    keep: float = 90.0 * DAY
+    max_entries: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TokensConfig:
+    """None: one is made at start. Never shown, not even by `repr`."""
+
+    admin: str | None = field(default=None, repr=False)
+    read_only: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardConfig:
+    listen: Address = field(default=Address("127.0.0.1", 8090))
+    prefix: str = "/"
+    """Starts and ends with `/`."""
+    allow_process_settings: bool = False
+    tokens: TokensConfig = TokensConfig()
+
+
+def default_state() -> Path:
+    """`MITMEMORY_HOME`, else `~/.mitmemory`."""
+    return expand_path(os.environ.get("MITMEMORY_HOME") or SHIPPED_STATE, Path.cwd(), os.environ)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    mode: Mode = "dispatch"
+    proxy: ProxyConfig = field(default_factory=ProxyConfig)
+    memory: MemoryConfig = MemoryConfig()
+    providers: tuple[ProviderConfig, ...] = ()
+    activity: ActivityConfig = ActivityConfig()
+    dashboard: DashboardConfig = DashboardConfig()
+    state: Path | None = field(default_factory=default_state)
+    """A directory; None: nothing is kept between runs."""
+    file: Path | None = field(default=None, compare=False)
+    """Where all this was read."""

@@ -1,0 +1,67 @@
+"""What a started suite tells the person: where it is, and the exact lines that point a client at it.
+
+Which variable each client reads was tried with the real clients; those that name a file of roots replace the public
+ones, hence the bundle.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from rich.console import Console
+
+from addons.launcher import Running
+
+NO_PROXY = "localhost,127.0.0.1,::1"
+"""Loopback stays out of the proxy: a client's own local servers are no business of ours."""
+
+
+def client_lines(running: Running) -> dict[str, str]:
+    """Client -> a command line that starts it through the proxy."""
+    certificate, bundle = str(running.ca_certificate), str(running.ca_bundle)
+    return {
+        "Claude Code": _line(running, {"NODE_EXTRA_CA_CERTS": certificate}, "claude"),
+        "Codex": _line(running, {"CODEX_CA_CERTIFICATE": certificate}, "codex"),
+        "Gemini CLI": _line(running, {"NODE_EXTRA_CA_CERTS": certificate}, "gemini"),
+        "Python SDKs": _line(
+            running, {"SSL_CERT_FILE": bundle, "REQUESTS_CA_BUNDLE": bundle}, "python your_program.py"
+        ),
+        "curl": _line(running, {"CURL_CA_BUNDLE": bundle}, "curl https://api.anthropic.com/v1/models"),
+    }
+
+
+def greet(running: Running, console: Console) -> None:
+    """Print it. The lines to paste are never wrapped or coloured."""
+    suite = running.suite
+    config = suite.config
+    places = {
+        "Dashboard": f"{suite.sidecar.link()}  (the link opens once; each start prints a new one)",
+        "Inspector": running.inspector_url or "off",
+        "Proxy": f"{running.proxy_url}  (mode: {config.mode})",
+        "Notes": _notes(running),
+        "Authority": f"{running.ca_certificate}  (this installation's own)",
+    }
+    _print(console, "mitmemory is running. Ctrl-C ends it.", "", style="bold")
+    _print(console, *(f"  {name:<12}{place}" for name, place in places.items()))
+    _print(console, "", "Point a client at it:", "", style="bold")
+    _print(console, *(f"  {client:<12}{line}" for client, line in client_lines(running).items()))
+
+
+def _print(console: Console, *lines: str, style: str | None = None) -> None:
+    for line in lines:
+        console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _notes(running: Running) -> str:
+    config = running.suite.config
+    where = config.file or "mitm.yaml"
+    if not config.memory.sources:
+        return f"no source yet: add one under memory.sources in {where}"
+    names = ", ".join(source.name for source in config.memory.sources)
+    return f"reading {names} (from {where})"
+
+
+def _line(running: Running, variables: Mapping[str, str], command: str) -> str:
+    environment = {"HTTPS_PROXY": running.proxy_url, **variables, "NO_PROXY": NO_PROXY}
+    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in environment.items()), command])

@@ -1,0 +1,86 @@
+"""Scan: which of the user's notes are in this request?
+
+Observation fails open: whatever goes wrong here, the request goes its way, and the exchange says that it was not seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from dataclasses import replace
+
+from mitmproxy import http
+
+from addons.flows import Flows
+from addons.identify import INLINE_BYTES, is_websocket_upgrade
+from addons.record import Carried
+from memory.body import Body, scan_body
+from memory.exchange import Exchange, Scan
+from memory.library import NoteLibrary
+
+logger = logging.getLogger(__name__)
+
+MOST_FAILURES = 20
+
+OFF = Scan("unscanned", ("off",))
+WEBSOCKET = Scan("unscanned", ("WebSocket messages are not read yet",))
+NOT_ARRIVED = Scan("unscanned", ("the body did not arrive",))
+TOO_LARGE = Scan("unscanned", ("the body is larger than proxy.max_body",))
+
+
+class ScanRequests:
+    """Looks for notes in the body of each request to a model."""
+
+    def __init__(self, library: NoteLibrary, flows: Flows, carried: Carried, *, enabled: bool) -> None:
+        self._library = library
+        self._flows = flows
+        self._carried = carried
+        self._enabled = enabled
+        self.states: Counter[str] = Counter(complete=0, partial=0, unscanned=0)
+        """Scan state -> how many requests."""
+        self.failures: deque[str] = deque(maxlen=MOST_FAILURES)
+        """The last faults of our own, for the status line."""
+
+    async def request(self, flow: http.HTTPFlow) -> None:
+        if (exchange := self._flows.of(flow)) is None:
+            return
+        exchange.scan = await self._scan(flow, exchange)
+        self.states[exchange.scan.state] += 1
+
+    def error(self, flow: http.HTTPFlow) -> None:
+        """A request that ended before its body was whole was never looked at."""
+        exchange = self._flows.of(flow)
+        if exchange is not None and flow.request.timestamp_end is None:
+            exchange.scan = TOO_LARGE if flow.error and "body_size_limit" in flow.error.msg else NOT_ARRIVED
+            self.states[exchange.scan.state] += 1
+
+    async def _scan(self, flow: http.HTTPFlow, exchange: Exchange) -> Scan:
+        body = self._flows.take_body(flow)
+        if not self._enabled:
+            return OFF
+        if is_websocket_upgrade(flow.request):
+            return WEBSOCKET
+        if body is None:
+            return NOT_ARRIVED
+        self._library.refresh_if_old()
+        if self._library.snapshot.loaded_at is None:
+            # The first requests after a start would otherwise pass before the notes have been read.
+            await self._library.scan()
+        try:
+            found = await self._find(body, exchange.request_bytes)
+        except Exception as error:  # observation fails open, and shows it
+            logger.exception("A request could not be scanned")
+            self.failures.append(f"A request was not scanned: {type(error).__name__}")
+            return Scan("unscanned", (f"a fault in mitmemory ({type(error).__name__})",))
+        before = self._carried.before(exchange)
+        return replace(
+            found,
+            sightings=tuple(replace(sighting, resent=sighting.note in before) for sighting in found.sightings),
+        )
+
+    async def _find(self, body: Body, size: int) -> Scan:
+        index = self._library.snapshot.index
+        if size <= INLINE_BYTES:
+            return scan_body(index, body)
+        return await asyncio.to_thread(scan_body, index, body)

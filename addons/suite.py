@@ -1,0 +1,207 @@
+"""The suite: what its addons and its dashboard share, built once from the configuration.
+
+This file is also the script for those who already run mitmproxy:
+
+    mitmweb -s addons/suite.py --set mitmemory_config=mitm.yaml
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+import socket
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+if __name__.startswith("__mitmproxy_script__"):  # mitmproxy puts only this file's own folder on the path
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from mitmproxy import ctx, exceptions, http
+from mitmproxy.addonmanager import Loader
+from mitmproxy.version import VERSION as MITMPROXY_VERSION
+
+from addons.annotate import Annotate
+from addons.config import Config, ConfigError, load_config
+from addons.destinations import Destinations
+from addons.flows import Flows
+from addons.guard import Guard
+from addons.identify import Identify
+from addons.inspector import Inspector
+from addons.limits import Limits
+from addons.providers import ProviderTable
+from addons.record import Carried, Record
+from addons.scan import ScanRequests
+from addons.send import Send
+from addons.sidecar import SidecarAddon
+from addons.tap import Tap
+from memory.activity import Activity
+from memory.exposure import Exposure
+from memory.library import LibraryOptions, NoteLibrary
+from memory.sources import make_source
+from web.access import Access, load_or_make_tokens
+from web.app import Services
+from web.events import EventHub
+from web.server import Sidecar
+
+logger = logging.getLogger(__name__)
+
+
+class Suite:
+    """Owns every service, and makes the addons that use them, in the order a flow meets them.
+
+    `dashboard` is the socket it will listen on; None: `dashboard.listen` of the configuration is bound at the start.
+    """
+
+    def __init__(self, config: Config, dashboard: socket.socket | None = None) -> None:
+        self.config = config
+        listen = config.dashboard.listen
+        port = dashboard.getsockname()[1] if dashboard else listen.port
+        self.own_ports = {port}
+        """Ports of the suite's own pages, to which no client is led."""
+        self.providers = ProviderTable(config.providers)
+        self.library = make_library(config)
+        self.exposure = Exposure()
+        self.activity = Activity()
+        self.events = EventHub()
+        tokens = config.dashboard.tokens
+        self.tokens = load_or_make_tokens(config.state, tokens.admin, tokens.read_only)
+        self.sidecar = Sidecar(
+            Services(
+                library=self.library,
+                exposure=self.exposure,
+                activity=self.activity,
+                events=self.events,
+                access=Access(self.tokens, port),
+                status=self.status,
+                prefix=config.dashboard.prefix,
+            )
+        )
+        self.flows = Flows()
+        destinations = Destinations()
+        carried = Carried()
+        self.scan = ScanRequests(self.library, self.flows, carried, enabled=config.memory.track_sharing)
+        self.record = Record(
+            self.flows, self.activity, self.exposure, self.events, carried, count=config.mode == "dispatch"
+        )
+        self.serving = SidecarAddon(self.sidecar, self.library, host=listen.host, port=port, sock=dashboard)
+        self.addons: list[object] = [
+            Limits(self._is_for_a_provider),
+            Guard(self.own_ports),
+            Identify(self.providers, destinations, self.flows, largest_body=config.proxy.max_body),
+            self.scan,
+            Send(self.providers, destinations),
+            Tap(self.flows),
+            Annotate(self.flows),
+            self.record,
+            Inspector(self.providers, keep_flows=config.proxy.keep_flows, keep_bytes=config.proxy.keep_bytes),
+            self.serving,
+        ]
+
+    def status(self) -> dict[str, Any]:
+        """`GET api/status`."""
+        snapshot = self.library.snapshot
+        sources = [source.to_json() for source in snapshot.sources]
+        return {
+            "versions": {
+                "mitmemory": metadata.version("mitmemory"),
+                "mitmproxy": MITMPROXY_VERSION,
+                "python": platform.python_version(),
+            },
+            "mode": self.config.mode,
+            "proxy": str(self.config.proxy.listen),
+            "inspector": str(self.config.proxy.inspector) if self.config.proxy.inspector else None,
+            "dashboard": str(self.config.dashboard.listen),
+            "sources": sources,
+            "notes": sum(source["notes"] for source in sources),
+            "scannedAt": snapshot.to_json()["loadedAt"],
+            "trackSharing": self.config.memory.track_sharing,
+            "requests": dict(self.scan.states),
+            "clients": sorted(self.record.clients),
+            "warnings": list(self.scan.failures),
+        }
+
+    def _is_for_a_provider(self, request: http.Request) -> bool:
+        return self.providers.find(request.host, request.port) is not None
+
+
+def make_library(config: Config) -> NoteLibrary:
+    """The notes that the configuration names; nothing is read yet."""
+    memory = config.memory
+    sources = [
+        make_source(
+            source.name,
+            source.kind,
+            source.path,
+            exclude=source.exclude,
+            extensions=source.extensions,
+            max_notes=memory.max_notes_per_source,
+            max_note_bytes=memory.max_note_bytes,
+            enabled=source.enabled,
+        )
+        for source in memory.sources
+    ]
+    options = LibraryOptions(memory.minimum_line_length, memory.mentions, refresh_interval=memory.refresh_interval)
+    return NoteLibrary(sources, options=options)
+
+
+def proxy_options(config: Config, providers: ProviderTable) -> dict[str, Any]:
+    """The mitmproxy options that the suite depends on, whichever way it is started (interception.md, "Which flows")."""
+    return {
+        "allow_hosts": providers.allow_hosts(),
+        "body_size_limit": str(config.proxy.max_body),
+        # With `eager`, a request that must stay home would already have contacted the cloud.
+        "connection_strategy": "lazy",
+    }
+
+
+class MitMemory:
+    """The suite as one mitmproxy addon. Without a `suite` it makes its own, from the option `mitmemory_config`."""
+
+    name = "mitmemory"
+
+    def __init__(self, make_suite: Callable[[], Suite] | None = None) -> None:
+        self._make_suite = make_suite
+        self.addons: list[object] = []
+
+    def load(self, loader: Loader) -> None:
+        loader.add_option(
+            "mitmemory_config", str, "", "The mitmemory configuration; empty: ./mitm.yaml or the default."
+        )
+        # mitmproxy gives a `--set` of an option to it only after `load`, and by then the addons must be known.
+        loader.master.options.process_deferred()
+        try:
+            suite = self._make_suite() if self._make_suite else self._from_options(loader)
+        except ConfigError as error:
+            # An ERROR ends mitmproxy's start, with this message and without a traceback.
+            logger.error("%s", error)  # noqa: TRY400
+            return
+        self._own_ports = suite.own_ports
+        self.addons = suite.addons
+        loader.master.options.update(**proxy_options(suite.config, suite.providers))
+
+    def _from_options(self, loader: Loader) -> Suite:
+        file = loader.master.options.mitmemory_config
+        suite = Suite(load_config(Path(file) if file else None))
+        if not loader.master.options.listen_host:
+            loader.master.options.update(listen_host=suite.config.proxy.listen.host)
+        return suite
+
+    def configure(self, updated: set[str]) -> None:
+        if "stream_large_bodies" in updated and ctx.options.stream_large_bodies:
+            raise exceptions.OptionsError(
+                "stream_large_bodies would let bodies pass before they are looked at: leave it unset"
+            )
+        if "connection_strategy" in updated and ctx.options.connection_strategy != "lazy":
+            raise exceptions.OptionsError(
+                "connection_strategy must be lazy: eager contacts a model before the request was looked at"
+            )
+
+    def running(self) -> None:
+        if "web_port" in ctx.options and self.addons:
+            self._own_ports.add(ctx.options.web_port)
+
+
+addons = [MitMemory()]

@@ -1,0 +1,58 @@
+"""The wire formats: one file per protocol.
+
+Each says whether a request is its own and reads from it what the suite needs. They are pure: bytes and plain JSON in,
+plain data out, no flow and no proxy. The first that claims a request has it; what none claims is still scanned, as
+protocol `unknown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from addons.wire.anthropic import AnthropicMessages
+from addons.wire.facts import RequestFacts
+from addons.wire.gemini import Gemini
+from addons.wire.ollama import Ollama
+from addons.wire.openai_chat import OpenAIChat
+from addons.wire.openai_responses import OpenAIResponses
+from memory import exchange
+
+__all__ = ["WIRES", "RequestFacts", "Wire", "wire_for"]
+
+
+class Wire(Protocol):
+    """One wire format."""
+
+    @property
+    def id(self) -> exchange.Protocol: ...
+
+    def claims(self, path: str) -> bool:
+        """Whether a request to this path (without its query) speaks this protocol."""
+
+    def read(self, path: str, headers: Mapping[str, str], body: Any) -> RequestFacts:
+        """What a request says of itself. `body` is decoded JSON of any shape: a wrong shape gives empty facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Anything else that is sent to a provider's host. Nothing is known of its shape but a usual `model` key."""
+
+    id: exchange.Protocol = "unknown"
+
+    def claims(self, path: str) -> bool:  # noqa: ARG002 - it is the last resort
+        return True
+
+    def read(self, path: str, headers: Mapping[str, str], body: Any) -> RequestFacts:  # noqa: ARG002
+        model = body.get("model") if isinstance(body, dict) else None
+        return RequestFacts(model=model if isinstance(model, str) else "")
+
+
+WIRES: tuple[Wire, ...] = (AnthropicMessages(), OpenAIChat(), OpenAIResponses(), Gemini(), Ollama(), Unknown())
+
+
+def wire_for(path: str) -> Wire:
+    """The protocol that a request to `path` speaks; the query is no part of the question."""
+    path = path.partition("?")[0].rstrip("/")
+    return next(wire for wire in WIRES if wire.claims(path))

@@ -1,0 +1,40 @@
+"""Gemini: `…/models/MODEL:generateContent` and `:streamGenerateContent`, and Gemini CLI's `v1internal` wrapper."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from addons.wire.facts import RequestFacts, first_of_role, text_of
+from memory import exchange
+
+_METHODS = (":generateContent", ":streamGenerateContent", ":countTokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Gemini:
+    id: exchange.Protocol = "gemini"
+
+    def claims(self, path: str) -> bool:
+        return path.endswith(_METHODS)
+
+    def read(self, path: str, headers: Mapping[str, str], body: Any) -> RequestFacts:  # noqa: ARG002 - it sends none
+        named = path.rpartition("/models/")[2].partition(":")[0] if "/models/" in path else ""
+        # The Code Assist host wraps the same request: {"model", "project", "request": {"contents": …}}.
+        inner = body.get("request") if isinstance(body, dict) and isinstance(body.get("request"), dict) else body
+        contents = inner.get("contents") if isinstance(inner, dict) else None
+        return RequestFacts(
+            model=named or (text_of(body, "model") or "").removeprefix("models/"),
+            conversation=text_of(inner, "session_id"),
+            opening=first_of_role(contents) or _roleless(contents),
+            side_request=path.endswith(":countTokens"),
+        )
+
+
+def _roleless(contents: Any) -> str | None:
+    """A single question may be sent as one content without a role."""
+    if isinstance(contents, list) and contents and isinstance(contents[0], dict) and "role" not in contents[0]:
+        return json.dumps(contents[0], sort_keys=True)
+    return None

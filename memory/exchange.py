@@ -1,0 +1,171 @@
+"""One request to a model and its answer, as it is judged, recorded and shown.
+
+An `Exchange` is made by the first stage that a flow meets and filled in by each stage after it. It holds no text
+of a request: titles, ids, counts, and JSON pointers only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+type Place = Literal["cloud", "local"]
+type Protocol = Literal["anthropic", "openai-chat", "openai-responses", "gemini", "ollama", "bedrock", "unknown"]
+type By = Literal["content", "reference"]
+type Grade = Literal["line", "quote", "reference", "listing"]
+type ScanState = Literal["complete", "partial", "unscanned"]
+type Action = Literal["allow", "block", "redact", "redirect", "hold"]
+type Outcome = Literal["answered", "blocked", "failed", "aborted"]
+
+MOST_EVIDENCE = 50
+"""Pieces of evidence kept per sighting (design.md, the activity entry)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Where in a body a note was found: a JSON pointer (RFC 6901), how many of its lines, and how sure that is.
+
+    A pointer into JSON that was decoded from a string goes on after `!`: `/messages/3/content/0/content!/output`.
+    """
+
+    pointer: str
+    lines: int
+    grade: Grade
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One note found in one request. `matched` of `distinctive` lines; 0 matched for a mention."""
+
+    note: str
+    title: str
+    by: By
+    grade: Grade
+    matched: int
+    distinctive: int
+    evidence: tuple[Evidence, ...] = ()
+    resent: bool = False
+    """This conversation already carried the note."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.note,
+            "title": self.title,
+            "by": self.by,
+            "grade": self.grade,
+            "matched": self.matched,
+            "distinctive": self.distinctive,
+            "resent": self.resent,
+            "evidence": [
+                {"pointer": one.pointer, "lines": one.lines, "grade": one.grade}
+                for one in self.evidence[:MOST_EVIDENCE]
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What looking for notes in one body came to. `reasons` says why it is not complete."""
+
+    state: ScanState
+    reasons: tuple[str, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"state": self.state, "reasons": list(self.reasons)}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was done with a request, and by which rule (None: no rule had a part in it)."""
+
+    action: Action = "allow"
+    rule: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"action": self.action, "rule": self.rule}
+
+
+@dataclass(frozen=True, slots=True)
+class SentTo:
+    """A model that received the body. `upstream` is `host:port`."""
+
+    model: str
+    to: Place
+    upstream: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"model": self.model, "to": self.to, "upstream": self.upstream}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the provider counted them; None where it said nothing."""
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "input": self.input,
+            "output": self.output,
+            "cacheRead": self.cache_read,
+            "cacheWrite": self.cache_write,
+        }
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request to a model and its answer. Sizes are bytes of the bodies as they went over the wire."""
+
+    id: str
+    started_at: datetime
+    provider: str
+    protocol: Protocol
+    model: str
+    client: str
+    conversation: str | None
+    to: Place
+    upstream: str
+    """`host:port` that the request is for, before any redirect."""
+    side_request: bool = False
+    scan: Scan = field(default_factory=lambda: Scan("unscanned", ("not yet scanned",)))
+    decision: Decision = field(default_factory=Decision)
+    sent_to: list[SentTo] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    request_bytes: int = 0
+    response_bytes: int = 0
+    status: int | None = None
+    outcome: Outcome | None = None
+    finished_at: datetime | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The activity entry of design.md. It holds no text of the request."""
+        return {
+            "id": self.id,
+            "startedAt": timestamp(self.started_at),
+            "finishedAt": timestamp(self.finished_at) if self.finished_at else None,
+            "client": self.client,
+            "conversation": self.conversation,
+            "provider": self.provider,
+            "protocol": self.protocol,
+            "model": self.model,
+            "to": self.to,
+            "sentTo": [one.to_json() for one in self.sent_to],
+            "notes": [sighting.to_json() for sighting in self.scan.sightings],
+            "decision": self.decision.to_json(),
+            "scan": self.scan.to_json(),
+            "usage": self.usage.to_json(),
+            "bytes": {"request": self.request_bytes, "response": self.response_bytes},
+            "status": self.status,
+            "outcome": self.outcome,
+            "sideRequest": self.side_request,
+        }
+
+
+def timestamp(moment: datetime) -> str:
+    """ISO 8601 in UTC with milliseconds and `Z`, the form of every time in the API."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,72 @@
+"""The text parts of multipart and form bodies: what a client uploads beside or instead of JSON.
+
+Formats: RFC 7578 (multipart/form-data), WHATWG URL (application/x-www-form-urlencoded).
+"""
+
+from __future__ import annotations
+
+from email.message import Message
+from email.parser import BytesHeaderParser
+from typing import NamedTuple
+from urllib.parse import parse_qsl
+
+_URLENCODED = "application/x-www-form-urlencoded"
+_NAME_AT_MOST = 200
+
+
+class Form(NamedTuple):
+    """`fields` are (name, text) in the body's order; `left_out`: a part was no text, or the body could not be split."""
+
+    kind: str
+    fields: tuple[tuple[str, str], ...]
+    left_out: bool
+
+
+def is_form(content_type: str) -> bool:
+    kind = _kind(content_type)
+    return kind == _URLENCODED or kind.startswith("multipart/")
+
+
+def read_form(body: bytes, content_type: str) -> Form:
+    """Never raises: what cannot be read is left out, and said so. A part that is UTF-8 counts as text, whatever it
+    is labelled: clients send notes as `application/octet-stream`.
+    """
+    if _kind(content_type) == _URLENCODED:
+        pairs = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
+        return Form("form", tuple(pairs), left_out=False)
+    boundary = _headers(b"Content-Type: " + " ".join(content_type.split()).encode("utf-8", "replace")).get_boundary()
+    if not boundary:
+        return Form("multipart", (), left_out=True)
+    parts = (b"\r\n" + body).split(b"\r\n--" + boundary.encode("utf-8", "replace"))
+    fields: list[tuple[str, str]] = []
+    left_out = len(parts) < 2
+    for number, part in enumerate(parts[1:]):
+        if part.startswith(b"--"):
+            break
+        head, _, content = part.partition(b"\r\n\r\n")
+        text = _text(content)
+        if text is None:
+            left_out = True
+        else:
+            fields.append((_field_name(_headers(head.lstrip(b"\r\n"))) or str(number), text))
+    return Form("multipart", tuple(fields), left_out)
+
+
+def _kind(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def _headers(head: bytes) -> Message:
+    return BytesHeaderParser().parsebytes(head + b"\r\n\r\n")
+
+
+def _field_name(headers: Message) -> str:
+    name = headers.get_param("name", "", header="content-disposition")
+    return name[:_NAME_AT_MOST] if isinstance(name, str) else ""
+
+
+def _text(content: bytes) -> str | None:
+    try:
+        return None if b"\0" in content else content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None

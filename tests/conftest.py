@@ -1,0 +1,33 @@
+"""What the tests of several folders share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from addons.demo.authority import AuthorityPaths, make_authority
+from tests.harness import Loop, event_loop
+
+SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> AuthorityPaths:
+    """The authority of the upstreams that stand in for the providers."""
+    return make_authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def background() -> Iterator[Loop]:
+    with event_loop() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Data of others, which the project does not ship."""
+    if not SHARED.is_dir():
+        pytest.skip("the shared data is not here")
+    return SHARED

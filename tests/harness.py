@@ -1,0 +1,281 @@
+"""The suite as a real process, and a byte-exact upstream, for the tests that go all the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import yaml
+
+MITMEMORY = Path(sys.executable).with_name("mitmemory")
+START_SECONDS = 60
+"""How long a start may take on a loaded machine before a test gives up; no figure is measured by it."""
+FAULTS = ("Addon error", "has crashed", "Traceback", "Unhandled error", "never awaited", "Task exception")
+
+
+@dataclass
+class Answer:
+    """What the API answered. `body` is decoded JSON where there is any."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+
+
+class SuiteProcess:
+    """`mitmemory run` with a configuration written to `folder`; its log is searched for faults when it ends."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: Mapping[str, Any],
+        *,
+        flags: Sequence[str] = (),
+        trust: Path | None = None,
+        inspector: bool = False,
+        command: Sequence[str] = (),
+    ) -> None:
+        self.folder = folder
+        self.state = folder / "state"
+        free = "127.0.0.1:0"
+        proxy = {"listen": free, "inspector": free if inspector else None, **config.get("proxy", {})}
+        if trust is not None:
+            proxy.setdefault("mitmproxy", {"ssl_verify_upstream_trusted_ca": str(trust)})
+        written = {**config, "proxy": proxy, "state": str(self.state)}
+        written.setdefault("dashboard", {"listen": free})
+        self.config = folder / "mitm.yaml"
+        self.config.write_text(yaml.safe_dump(written), "utf-8")
+        self._command = list(command) or [str(MITMEMORY), "run", "--config", str(self.config)]
+        self._command += ["--", *flags] if flags else []
+        self._lines: list[str] = []
+        self.proxy = ""
+        self.dashboard = ""
+        self.link = ""
+        self.inspector = ""
+
+    def __enter__(self) -> SuiteProcess:
+        self.process = subprocess.Popen(
+            self._command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "200", "MITMEMORY_HOME": str(self.state)},
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        try:
+            self.wait_for_line("Point a client at it")
+        except AssertionError:
+            self.stop()
+            raise
+        self.link = self._find(r"Dashboard\s+(\S+)")
+        self.dashboard = self.link.partition("?")[0]
+        self.proxy = self._find(r"Proxy\s+(\S+)")
+        self.inspector = self._find(r"Inspector\s+(\S+)")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        faults = [line for line in self.log.splitlines() if any(fault in line for fault in FAULTS)]
+        assert not faults, "\n".join(["in the log:", *faults])
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code. Ends within the promised 3 seconds or fails."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(timeout=3 * patience())
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self._close()
+                raise AssertionError(f"still running 3 s after SIGTERM\n{self.log}") from None
+        self._close()
+        return self.process.returncode
+
+    def _close(self) -> None:
+        self.process.wait()
+        self._reader.join(timeout=5)
+        if self.process.stdout:
+            self.process.stdout.close()
+
+    @property
+    def log(self) -> str:
+        return "".join(self._lines)
+
+    @property
+    def ca(self) -> Path:
+        return self.state / "mitmproxy" / "mitmproxy-ca-cert.pem"
+
+    @property
+    def tokens(self) -> dict[str, str]:
+        loaded: dict[str, str] = json.loads((self.state / "tokens.json").read_text())
+        return loaded
+
+    def wait_for_line(self, text: str) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while text not in self.log:
+            if self.process.poll() is not None:
+                self._reader.join(timeout=5)
+                if text in self.log:
+                    return
+                raise AssertionError(f"ended with {self.process.returncode} before {text!r}\n{self.log}")
+            assert time.monotonic() < deadline, f"no {text!r} in\n{self.log}"
+            time.sleep(0.02)
+
+    def api(
+        self, path: str, *, method: str = "GET", token: str | None = "admin", headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Ask the dashboard's API directly; `token` names one of the two, None sends none."""
+        request = urllib.request.Request(self.dashboard + path, method=method)
+        if token is not None:
+            request.add_header("Authorization", f"Bearer {self.tokens[token]}")
+        if method != "GET":
+            request.add_header("Content-Type", "application/json")
+            request.data = b"{}"
+        for name, value in (headers or {}).items():
+            request.add_header(name, value)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=30) as response:
+                status, data, got = response.status, response.read(), response.headers
+        except HTTPError as error:
+            with error:
+                status, data, got = error.code, error.read(), error.headers
+        try:
+            body = json.loads(data)
+        except ValueError:
+            body = data.decode("utf-8", "replace")
+        return Answer(status, body, dict(got))
+
+    def activity(self, count: int = 1, *, finished: bool = True) -> list[dict[str, Any]]:
+        """The entries of the activity, newest first, once there are `count` and each has its outcome."""
+        deadline = time.monotonic() + 20
+        while True:
+            entries: list[dict[str, Any]] = self.api("api/activity?limit=1000").body["entries"]
+            if len(entries) >= count and (not finished or all(entry["outcome"] for entry in entries)):
+                return entries
+            assert time.monotonic() < deadline, f"{len(entries)} of {count} entries: {entries}\n{self.log}"
+            time.sleep(0.05)
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self._lines.append(line)
+
+    def _find(self, pattern: str) -> str:
+        found = re.search(pattern, self.log)
+        return found[1] if found else ""
+
+
+def patience() -> float:
+    """A factor for time limits where the machine is known to be slow (`MITMEMORY_TEST_PATIENCE`)."""
+    return float(os.environ.get("MITMEMORY_TEST_PATIENCE", "1"))
+
+
+class Loop:
+    """An event loop in a thread of its own, for servers that a synchronous test talks to."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run[T](self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=60)
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(timeout=10)
+        self.loop.close()
+
+
+@contextmanager
+def event_loop() -> Iterator[Loop]:
+    loop = Loop()
+    try:
+        yield loop
+    finally:
+        loop.close()
+
+
+type Respond = Callable[["RawRequest", asyncio.StreamWriter], Awaitable[None]]
+
+
+@dataclass
+class RawRequest:
+    """One HTTP/1.1 request to the byte: `head` up to and with the empty line."""
+
+    head: bytes
+    body: bytes
+
+    @property
+    def header_lines(self) -> list[bytes]:
+        return self.head.split(b"\r\n")[:-2]
+
+
+@dataclass
+class RawUpstream:
+    """An HTTP/1.1 server that keeps each request to the byte and writes whatever `respond` writes."""
+
+    respond: Respond
+    tls: ssl.SSLContext | None = None
+    port: int = 0
+    requests: list[RawRequest] = field(default_factory=list)
+    connections: int = 0
+    _writers: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.tls, limit=2**20)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.add(writer)
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                body = await self._body(head, reader)
+                request = RawRequest(head, body)
+                self.requests.append(request)
+                await self.respond(request, writer)
+        except (asyncio.IncompleteReadError, OSError):
+            pass
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    @staticmethod
+    async def _body(head: bytes, reader: asyncio.StreamReader) -> bytes:
+        if found := re.search(rb"\r\ncontent-length: *(\d+)", head, re.IGNORECASE):
+            return await reader.readexactly(int(found[1]))
+        body = b""
+        if b"chunked" in head.lower():
+            while True:
+                line = await reader.readuntil(b"\r\n")
+                chunk = await reader.readexactly(int(line, 16) + 2)
+                body += line + chunk
+                if line.strip() == b"0":
+                    break
+        return body

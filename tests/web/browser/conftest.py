@@ -1,0 +1,43 @@
+"""Fixtures of the browser tests: a dashboard and a page of it. All of them live on the loop of the session."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser
+
+from tests.web.browser.support import NO_WEBGL, MemoryPage, Shelf, Suite, Visitor, chromium, running, visiting
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def suite(shelf: Shelf) -> AsyncIterator[Suite]:
+    async with running(shelf) as one:
+        yield one
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as one:
+        yield one
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def visitor(browser: Browser) -> AsyncIterator[Visitor]:
+    async with visiting(browser, color_scheme="dark") as one:
+        yield one
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def memory_page(suite: Suite, visitor: Visitor) -> MemoryPage:
+    return await MemoryPage(await visitor.open(suite.sidecar.link())).ready()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def browser_without_webgl() -> AsyncIterator[Browser]:
+    async with chromium(*NO_WEBGL) as one:
+        yield one

@@ -1,0 +1,266 @@
+"""The Memory page in a real browser: the map, what lights up on it, the panel, the search, the table."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from memory.exchange import Decision
+from memory.notes import Link, MemoryDocument
+from tests.web.browser.support import MemoryPage, Shelf, Suite, Visitor, until, visiting
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+HARBOUR = "shelf/sea/Harbour.md"
+TIDES = "shelf/sea/Tides.md"
+LAMP = "shelf/sea/Lamp.md"
+KILN = "shelf/craft/Kiln.md"
+DARK = {"local": [0x6C, 0xC0, 0xF5, 255], "cloud": [0xFF, 0xAB, 0x5E, 255]}
+LIGHT = {"local": [0x00, 0x5F, 0x96, 255], "cloud": [0xA8, 0x43, 0x00, 255]}
+
+
+async def test_map_draws_every_note_and_link(memory_page: MemoryPage) -> None:
+    assert await memory_page.ask("notes()") == 7
+    assert await memory_page.ask("links()") == 6  # Harbour and Tides, Kiln and Glaze link both ways
+    await expect(memory_page.page.locator("#count")).to_have_text("7 notes, 6 links")
+    await expect(memory_page.page.locator("#legend")).to_contain_text("to a cloud model")
+    await expect(memory_page.page.locator("#legend .folders li")).to_have_text(["craft", "sea", "shelf"])
+
+
+async def test_the_same_notes_come_to_lie_in_the_same_places(memory_page: MemoryPage) -> None:
+    notes = [HARBOUR, TIDES, KILN, "shelf/Inbox.md"]
+    before = [await memory_page.ask(f"spot({note!r})") for note in notes]
+    await memory_page.page.reload()
+    await memory_page.ready()
+    assert [await memory_page.ask(f"spot({note!r})") for note in notes] == before
+
+
+async def test_hover_lights_the_neighbours(memory_page: MemoryPage) -> None:
+    await memory_page.hover(TIDES)
+    await until(lambda: memory_page.ask("hovered()"), lambda hovered: hovered == TIDES)
+    assert sorted(await memory_page.ask("meant()")) == [HARBOUR, LAMP, TIDES]
+    await memory_page.page.mouse.move(*(await corner(memory_page)))
+    await until(lambda: memory_page.ask("meant()"), lambda meant: meant == [])
+
+
+async def test_click_opens_the_panel_with_every_fact(memory_page: MemoryPage, suite: Suite) -> None:
+    carried = suite.route("cloud", (HARBOUR, 1, 2), (TIDES, 0, 1), resent=True)
+    suite.finish(carried)
+    await memory_page.click(HARBOUR)
+    panel = memory_page.page.locator("#panel")
+    await expect(panel.locator("h2")).to_have_text("Harbour")
+    await expect(panel.locator(".path")).to_have_text(HARBOUR)
+    await expect(panel.locator(".chips li")).to_have_text(["#sea", "#work/keys"])
+    await expect(panel).to_contain_text("2 distinctive lines")
+    await expect(panel).to_contain_text("The port")
+    await expect(panel).to_contain_text("1 link to no note")
+    await expect(panel.locator(".links").first.locator("a")).to_have_text(["Lamp", "Tides"])
+    await expect(panel.locator(".links").last.locator("a")).to_have_text(["Tides"])
+    await expect(panel.locator(".places li")).to_have_text(["cloud1× its text"])
+    await expect(panel).to_contain_text("claude-sonnet-4 1×")
+    request = panel.locator(".carried li")
+    await expect(request).to_contain_text("claude-code")
+    await expect(request).to_contain_text("claude-sonnet-4 (cloud)")
+    await expect(request).to_contain_text("1/2 lines")
+    await expect(request).to_contain_text("again")
+    assert (await panel.bounding_box() or {})["width"] == 360
+
+    await panel.locator("a", has_text="Lamp").click()
+    await expect(panel.locator("h2")).to_have_text("Lamp")
+    await expect(panel).to_contain_text("by mention only")
+    await expect(panel).to_contain_text("Not since mitmemory was started")
+    await memory_page.page.keyboard.press("Escape")
+    await expect(panel).to_be_hidden()
+
+
+async def test_panel_follows_what_is_sent(memory_page: MemoryPage, suite: Suite) -> None:
+    await memory_page.click(KILN)
+    panel = memory_page.page.locator("#panel")
+    await expect(panel).to_contain_text("None in the activity kept")
+    suite.finish(suite.route("local", (KILN, 0, 1)))
+    await expect(panel.locator(".places li")).to_have_text(["local1× its name only"])
+    await expect(panel.locator(".carried li")).to_have_count(1)
+
+
+@pytest.mark.parametrize(("scheme", "colours"), [("dark", DARK), ("light", LIGHT)])
+async def test_notes_light_up_as_they_are_sent(
+    suite: Suite, browser: Browser, scheme: str, colours: dict[str, list[int]]
+) -> None:
+    """With reduced motion the light is a still ring, so its colour is exact."""
+    async with visiting(browser, color_scheme=scheme, reduced_motion="reduce") as visitor:
+        page = await MemoryPage(await visitor.open(suite.sidecar.link())).ready()
+        assert await page.pixel(KILN) == [0, 0, 0, 0]
+        local = suite.route("local", (KILN, 1, 1))
+        cloud = suite.route("cloud", (HARBOUR, 2, 2))
+        await until(lambda: page.ask("lit()"), lambda lit: lit == {KILN: ["local"], HARBOUR: ["cloud"]})
+        await until(lambda: page.pixel(KILN), lambda pixel: pixel == colours["local"])
+        assert await page.pixel(HARBOUR) == [0, 0, 0, 0]  # a ring is empty in the middle
+        await until(lambda: page.pixel(HARBOUR, beside=3.5), lambda pixel: pixel == colours["cloud"])
+        await expect(page.page.locator("#sent li").first).to_have_text(
+            "Harbour went to claude-sonnet-4 (cloud), 2/2 lines, first time"
+        )
+        suite.finish(local)
+        suite.finish(cloud)
+        await until(lambda: page.ask("lit()"), lambda lit: lit == {})
+        assert await page.ask("marks()") == {KILN: ["local"], HARBOUR: ["cloud"]}
+        await until(lambda: page.pixel(KILN), lambda pixel: pixel == [0, 0, 0, 0])
+        red, _, blue, alpha = await page.pixel(KILN, beside=2)
+        assert blue > red and alpha > 0  # the ring that stays
+
+
+async def test_a_lit_note_pulses_and_fades(memory_page: MemoryPage, suite: Suite) -> None:
+    suite.route("local", (KILN, 1, 1))
+    await until(lambda: memory_page.pixel(KILN), lambda pixel: pixel[3] > 0)
+    strong = (await memory_page.pixel(KILN))[3]
+    await until(lambda: memory_page.pixel(KILN), lambda pixel: pixel[3] < strong)
+    await until(lambda: memory_page.ask("lit()"), lambda lit: lit == {})
+
+
+async def test_a_blocked_note_does_not_light_up(memory_page: MemoryPage, suite: Suite) -> None:
+    blocked = suite.route("cloud", (HARBOUR, 1, 2), decision=Decision("block", "the sea stays home"))
+    suite.finish(blocked, "blocked")
+    await expect(memory_page.page.locator("#sent li")).to_have_text("Blocked by the sea stays home: Harbour")
+    assert await memory_page.ask("lit()") == {}
+    assert await memory_page.ask("marks()") == {}
+
+
+async def test_search_finds_by_title_alias_and_tag(memory_page: MemoryPage) -> None:
+    page = memory_page.page
+    await page.keyboard.press("/")
+    await expect(page.locator("#query")).to_be_focused()
+    for asked, found in (("the port", [HARBOUR]), ("#work", [HARBOUR]), ("kil", [KILN]), ("no such", [])):
+        await page.locator("#query").fill(asked)
+        await expect(page.locator("#count")).to_have_text(f"{len(found)} of 7 notes")
+        assert await memory_page.ask("meant()") == found
+    await page.locator("#query").fill("ki")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#panel h2")).to_have_text("Kiln")
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#query")).to_have_value("")
+    await expect(page.locator("#count")).to_have_text("7 notes, 6 links")
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#panel")).to_be_hidden()
+
+
+async def test_keyboard_alone_finds_a_note_and_its_requests(memory_page: MemoryPage, suite: Suite) -> None:
+    suite.finish(suite.route("cloud", (TIDES, 1, 1)))
+    page = memory_page.page
+    await until(lambda: memory_page.ask("marks()"))
+    await page.locator("#table-button").focus()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#drawer tbody tr")).to_have_count(7)
+    await expect(page.locator("#drawer tbody tr").first).to_contain_text("Tides")
+    await page.keyboard.press("Tab")  # Rescan
+    await page.locator("#drawer tbody tr[tabindex='0']").focus()
+    await expect(page.locator("#panel h2")).to_have_text("Tides")
+    await page.keyboard.press("ArrowDown")
+    await expect(page.locator("#panel h2")).not_to_have_text("Tides")
+    await page.keyboard.press("Home")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#panel")).to_be_focused()
+    await expect(page.locator("#panel .carried li")).to_contain_text("1/1 lines")
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#drawer tbody tr").first).to_be_focused()
+
+
+async def test_markup_in_a_title_stays_text(memory_page: MemoryPage) -> None:
+    await memory_page.page.locator("#table-button").click()
+    await expect(memory_page.page.get_by_role("link", name="Clay <b>wet</b>")).to_be_visible()
+    assert await memory_page.page.locator("#drawer b").count() == 0
+
+
+async def test_rescan_shows_new_notes_and_keeps_the_others_in_place(memory_page: MemoryPage, shelf: Shelf) -> None:
+    shelf.documents.append(MemoryDocument("sea/Buoy.md", "Red to the left.\n", links=(Link("Harbour"),)))
+    await memory_page.page.get_by_role("button", name="Rescan").click()
+    await expect(memory_page.page.locator(".toast")).to_contain_text("Rescanned: 8 notes in 1 source.")
+    assert await memory_page.ask("notes()") == 8
+    await memory_page.ready()
+
+
+async def test_clear_sharing_asks_first(memory_page: MemoryPage, suite: Suite) -> None:
+    page = memory_page.page
+    suite.finish(suite.route("cloud", (HARBOUR, 1, 2)))
+    await until(lambda: memory_page.ask("marks()"))
+    await page.get_by_role("button", name="Clear sharing").click()
+    await page.get_by_role("button", name="Cancel").click()
+    assert await memory_page.ask("marks()") == {HARBOUR: ["cloud"]}
+    await page.get_by_role("button", name="Clear sharing").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Clear sharing").click()
+    await until(lambda: memory_page.ask("marks()"), lambda marks: marks == {})
+    assert suite.services.exposure.to_json() == {}
+
+
+async def test_who_may_only_read_gets_no_buttons_that_change(suite: Suite, visitor: Visitor) -> None:
+    page = await MemoryPage(await visitor.open(suite.sidecar.link("read_only"))).ready()
+    await expect(page.page.get_by_role("button", name="Clear sharing")).to_be_hidden()
+    await expect(page.page.get_by_role("button", name="Rescan")).to_be_hidden()
+    await expect(page.page.get_by_role("button", name="Table")).to_be_visible()
+
+
+async def test_a_refusal_says_why(memory_page: MemoryPage, visitor: Visitor) -> None:
+    message = '{"error": {"code": "admin_only", "message": "this needs the admin token"}}'
+    await memory_page.page.route(
+        "**/api/memory/refresh", lambda route: route.fulfill(status=403, content_type="application/json", body=message)
+    )
+    await memory_page.page.get_by_role("button", name="Rescan").click()
+    await expect(memory_page.page.locator(".toast")).to_contain_text("Not allowed: this needs the admin token")
+    [complaint] = visitor.complaints
+    assert "403" in complaint  # the browser itself logs a refused call
+    visitor.complaints.clear()
+
+
+async def test_a_link_opens_a_note(suite: Suite, visitor: Visitor) -> None:
+    page = await visitor.open(suite.sidecar.link() + "#note=shelf%2Fsea%2FTides.md")
+    await expect(page.locator("#panel h2")).to_have_text("Tides")
+
+
+async def test_without_notes_the_page_explains_itself(suite: Suite, visitor: Visitor, shelf: Shelf) -> None:
+    shelf.documents.clear()
+    page = await visitor.open(suite.sidecar.link())
+    await page.wait_for_selector("html[data-map=empty]", state="attached")
+    await expect(page.locator("#cover h2")).to_have_text("Your notes will be here")
+    await expect(page.locator("#cover pre")).to_contain_text("type: markdown")
+    await expect(page.locator("#cover")).to_contain_text("shelf: no note in ~/shelf")
+    await expect(page.locator("#tools")).to_be_hidden()
+
+
+async def test_one_note_is_a_map_too(suite: Suite, visitor: Visitor, shelf: Shelf) -> None:
+    del shelf.documents[1:]
+    page = await MemoryPage(await visitor.open(suite.sidecar.link())).ready()
+    assert await page.ask("notes()") == 1
+    await page.click(HARBOUR)
+    await expect(page.page.locator("#panel h2")).to_have_text("Harbour")
+    await expect(page.page.locator("#count")).to_have_text("1 note, 0 links")
+
+
+async def test_the_first_scan_shows_that_it_is_under_way(suite: Suite, visitor: Visitor, shelf: Shelf) -> None:
+    shelf.gate = asyncio.Event()
+    page = await visitor.open(suite.sidecar.link())
+    await expect(page.locator("#cover progress")).to_be_visible()
+    await expect(page.locator("#cover")).to_contain_text("Reading your notes")
+    shelf.gate.set()
+    await MemoryPage(page).ready()
+    await expect(page.locator("#cover")).to_be_empty()
+
+
+async def test_without_webgl_the_table_says_it(suite: Suite, browser_without_webgl: Browser) -> None:
+    async with visiting(browser_without_webgl) as visitor:
+        page = await visitor.open(suite.sidecar.link())
+        await page.wait_for_selector("html[data-map=table]", state="attached")
+        await expect(page.locator(".notice")).to_contain_text("no WebGL")
+        await expect(page.locator("#drawer tbody tr")).to_have_count(7)
+        await page.get_by_role("link", name="Harbour").click()
+        await expect(page.locator("#panel h2")).to_have_text("Harbour")
+        suite.finish(suite.route("cloud", (KILN, 1, 1)))
+        await page.keyboard.press("Escape")
+        await page.locator("#query").focus()
+        await expect(page.locator("#drawer tbody tr").first).to_contain_text("1× cloud")
+
+
+async def corner(page: MemoryPage) -> tuple[Any, Any]:
+    """An empty place of the map."""
+    box = await page.page.locator("#map").bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] - 4, box["y"] + box["height"] - 4

@@ -1,0 +1,102 @@
+"""The dashboard's application: the services it needs, and every address it answers.
+
+    app = create_app(Services(library, exposure, activity, events, access, status))
+
+An address is a line in `routes`; what it is for stands in docs/api.md, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from memory.activity import Activity
+from memory.exposure import Exposure
+from memory.library import NoteLibrary
+from web.access import Access, Role
+from web.api import ActivityApi, MapApi, StatusApi
+from web.events import EventHub
+from web.guard import Handler, add_headers, answer_errors, guard
+from web.pages import page, static_file
+
+LARGEST_BODY = 2**20
+"""Bytes of a request's body; no address of the API needs more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the dashboard shows and changes. `status` gives the JSON of `GET api/status`.
+
+    `prefix` is the path that everything lies under, as when a reverse proxy shares a host.
+    """
+
+    library: NoteLibrary
+    exposure: Exposure
+    activity: Activity
+    events: EventHub
+    access: Access
+    status: Callable[[], dict[str, Any]]
+    prefix: str = "/"
+
+    @property
+    def root(self) -> str:
+        """The prefix with a slash at both ends."""
+        path = self.prefix.strip("/")
+        return f"/{path}/" if path else "/"
+
+
+SERVICES = web.AppKey("services", Services)
+
+
+class Route(NamedTuple):
+    """One address below the prefix, and who may use it."""
+
+    method: str
+    path: str
+    handler: Handler
+    role: Role
+
+
+def routes(services: Services, map_api: MapApi) -> list[Route]:
+    return [
+        Route("GET", "", page("memory.html"), "read_only"),
+        Route("GET", "live", page("live.html"), "read_only"),
+        Route("GET", "static/{path:.+}", static_file, "read_only"),
+        Route("GET", "api/memory", map_api.get, "read_only"),
+        Route("POST", "api/memory/refresh", map_api.refresh, "admin"),
+        Route("POST", "api/memory/exposure/reset", map_api.reset_exposure, "admin"),
+        Route("GET", "api/events", services.events.serve, "read_only"),
+        Route("GET", "api/activity", ActivityApi(services.activity).get, "read_only"),
+        Route("GET", "api/status", StatusApi(services.status, services.access, services.events).get, "read_only"),
+    ]
+
+
+def create_app(services: Services) -> web.Application:
+    """The application, ready for a runner. While it runs it tells open pages when the map changes."""
+    root = services.root
+    roles: dict[web.AbstractRoute, Role] = {}
+    app = web.Application(
+        middlewares=[answer_errors, guard(services.access, root, roles)],
+        client_max_size=LARGEST_BODY,
+    )
+    app[SERVICES] = services
+    map_api = MapApi(services.library, services.exposure, services.events)
+    for route in routes(services, map_api):
+        roles[app.router.add_route(route.method, root + route.path, route.handler)] = route.role
+    app.on_response_prepare.append(add_headers)
+    app.on_shutdown.append(end_streams)
+
+    async def follow_map(_: web.Application) -> AsyncIterator[None]:
+        services.library.on_change.append(map_api.tell_change)
+        yield
+        services.library.on_change.remove(map_api.tell_change)
+
+    app.cleanup_ctx.append(follow_map)
+    return app
+
+
+async def end_streams(app: web.Application) -> None:
+    app[SERVICES].events.close()

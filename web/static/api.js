@@ -1,0 +1,41 @@
+// @ts-check
+// Calls to the API. Every failure becomes an ApiError whose message can be shown as it is.
+import { root } from "./dom.js";
+
+export class ApiError extends Error {
+  /**
+   * @param {string} message
+   * @param {number} status HTTP status; 0: the suite did not answer
+   */
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** @param {string} path below `api/` */
+export function get(path) {
+  return call(path, { headers: { Accept: "application/json" } });
+}
+
+/** @param {string} path below `api/` */
+export function post(path) {
+  return call(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" });
+}
+
+/**
+ * @param {string} path
+ * @param {RequestInit} options
+ * @returns {Promise<any>}
+ */
+async function call(path, options) {
+  let response;
+  try {
+    response = await fetch(new URL(`api/${path}`, root), { ...options, credentials: "same-origin" });
+  } catch {
+    throw new ApiError("mitmemory does not answer. Is it still running?", 0);
+  }
+  const body = await response.json().catch(() => null);
+  if (response.ok) return body;
+  throw new ApiError(body?.error?.message ?? `mitmemory answered ${response.status}`, response.status);
+}

@@ -1,0 +1,84 @@
+// @ts-check
+// All notes as a table: what the map shows, for keyboards and screen readers, and where there is no WebGL.
+import { Ago } from "./components/Ago.js";
+import { NoteLink } from "./components/NoteLink.js";
+import { Table } from "./components/Table.js";
+import { Where } from "./components/Where.js";
+import { h } from "./dom.js";
+import { number } from "./words.js";
+
+/**
+ * @param {object} options
+ * @param {(id: string) => NoteExposure | undefined} options.exposure
+ * @param {(id: string) => void} options.onFocus
+ * @param {() => void} options.onEnter
+ */
+export function notesTable({ exposure, onFocus, onEnter }) {
+  /** @type {Table<MapNode>} */
+  const table = new Table({
+    caption: "Notes, those sent last first, then by links. Arrow keys move, Enter goes to the note's panel.",
+    key: (node) => node.id,
+    empty: "No note matches the search.",
+    onFocus: (node) => onFocus(node.id),
+    onEnter,
+    columns: [
+      { label: "Note", cell: (node) => NoteLink(node) },
+      { label: "Folder", cell: (node) => node.folder, class: "muted" },
+      { label: "Links", cell: (node) => number(node.degree), class: "number" },
+      { label: "Recognised by", cell: (node) => (node.detectable === "text" ? `${number(node.distinctiveLines)} lines` : "mention only") },
+      { label: "Sent", cell: (node) => counts(exposure(node.id)) },
+      { label: "Last sent", cell: (node) => last(exposure(node.id)) },
+    ],
+  });
+  /** @type {MapNode[]} */
+  let shown = [];
+  let asked = 0;
+  const lastShared = (/** @type {MapNode} */ node) => exposure(node.id)?.lastShared ?? "";
+  const fill = () => {
+    const rows = [...shown].sort(
+      (a, b) => compare(lastShared(b), lastShared(a)) || b.degree - a.degree || compare(a.title, b.title),
+    );
+    table.setRows(rows);
+  };
+  return {
+    element: table.element,
+    focus: () => table.focus(),
+    /** @param {MapNode[]} nodes */
+    show(nodes) {
+      shown = nodes;
+      fill();
+    },
+    /** Sharing changed. Not while someone walks the rows, and not more than once in a while. */
+    refresh() {
+      if (asked) return;
+      asked = setTimeout(() => {
+        asked = 0;
+        if (!table.element.contains(document.activeElement)) fill();
+      }, 500);
+    },
+  };
+}
+
+/**
+ * @param {string} a
+ * @param {string} b
+ */
+function compare(a, b) {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** @param {NoteExposure | undefined} note */
+function counts(note) {
+  if (!note) return "";
+  const cloud = note.cloudContent + note.cloudReference;
+  const local = note.localContent + note.localReference;
+  const cell = h("span", { class: "counts" });
+  if (cloud) cell.append(Where("cloud", `${number(cloud)}× cloud`));
+  if (local) cell.append(Where("local", `${number(local)}× local`));
+  return cell;
+}
+
+/** @param {NoteExposure | undefined} note */
+function last(note) {
+  return note ? Ago(note.lastShared) : "";
+}

@@ -1,0 +1,166 @@
+// @ts-check
+// The panel of one note: what it is, what it links to, where it has been.
+import { get } from "./api.js";
+import { Ago } from "./components/Ago.js";
+import { Decision } from "./components/Decision.js";
+import { Lines } from "./components/Lines.js";
+import { NoteLink } from "./components/NoteLink.js";
+import { Where } from "./components/Where.js";
+import { byId, h, icon } from "./dom.js";
+import { counted, number, receivers, size } from "./words.js";
+
+const REQUESTS = 20;
+
+/**
+ * @typedef {object} Facts
+ * @property {MapNode} node
+ * @property {MapNode[]} out the notes it links to
+ * @property {MapNode[]} into the notes that link to it
+ * @property {NoteExposure | undefined} exposure
+ */
+
+export class Panel {
+  /**
+   * @param {object} hear
+   * @param {() => void} hear.onClose
+   */
+  constructor({ onClose }) {
+    this.element = byId("panel");
+    this.onClose = onClose;
+    /** @type {Facts | null} */
+    this.facts = null;
+    this.exposure = h("section", { "aria-labelledby": "panel-sent" });
+    this.requests = h("section", { "aria-labelledby": "panel-requests" });
+  }
+
+  /** The id of the note that is shown; "": none. */
+  get shown() {
+    return this.facts?.node.id ?? "";
+  }
+
+  /** @param {Facts} facts */
+  open(facts) {
+    const { node, out, into } = facts;
+    const other = node.id !== this.shown;
+    this.facts = facts;
+    this.element.replaceChildren(
+      h(
+        "header",
+        {},
+        h("h2", {}, node.title),
+        h("button", { type: "button", class: "quiet", "aria-label": "Close", onclick: this.onClose }, icon("close")),
+        h("p", { class: "path", title: node.id }, node.id),
+      ),
+      h(
+        "ul",
+        { class: "chips", "aria-label": "Tags" },
+        ...node.tags.map((tag) => h("li", {}, `#${tag}`)),
+      ),
+      h("dl", {}, ...factsOf(node)),
+      this.exposure,
+      links("Links to", out),
+      links("Linked from", into),
+      this.requests,
+    );
+    this.element.hidden = false;
+    this.setExposure(facts.exposure);
+    if (other) this.requests.replaceChildren();
+    void this.loadRequests();
+    if (other) this.element.scrollTop = 0;
+  }
+
+  close() {
+    this.facts = null;
+    this.element.hidden = true;
+  }
+
+  /** @param {NoteExposure | undefined} exposure */
+  setExposure(exposure) {
+    this.exposure.replaceChildren(h("h3", { id: "panel-sent" }, "Sent"), ...(exposure ? sent(exposure) : [neverSent()]));
+  }
+
+  /** Load the requests that carried the note. */
+  async loadRequests() {
+    const id = this.shown;
+    const head = h("h3", { id: "panel-requests" }, "Requests that carried it");
+    try {
+      const { entries } = await get(`activity?note=${encodeURIComponent(id)}&limit=${REQUESTS}`);
+      if (id !== this.shown) return;
+      const list = h("ol", { class: "carried" }, ...entries.map((/** @type {ActivityEntry} */ entry) => carried(entry, id)));
+      this.requests.replaceChildren(head, entries.length ? list : h("p", { class: "muted" }, "None in the activity kept."));
+    } catch (error) {
+      if (id === this.shown) this.requests.replaceChildren(head, h("p", { class: "muted" }, String(error)));
+    }
+  }
+}
+
+/** @param {MapNode} node */
+function factsOf(node) {
+  const recognised =
+    node.detectable === "text"
+      ? counted(node.distinctiveLines, "distinctive line")
+      : "by mention only: no line is long and distinctive enough";
+  /** @type {[string, string][]} */
+  const facts = [["Recognised", recognised]];
+  if (node.aliases.length) facts.push(["Also called", node.aliases.join(", ")]);
+  facts.push(["Size", `${size(node.size)}, ${counted(node.lines, "line")}`]);
+  if (node.unresolved) facts.push(["Unresolved", `${counted(node.unresolved, "link")} to no note`]);
+  return facts.flatMap(([term, fact]) => [h("dt", {}, term), h("dd", {}, fact)]);
+}
+
+function neverSent() {
+  return h("p", { class: "muted" }, "Not since mitmemory was started or sharing was cleared.");
+}
+
+/** @param {NoteExposure} exposure */
+function sent(exposure) {
+  const row = (/** @type {Place} */ place) => {
+    const [content, reference] = [exposure[`${place}Content`], exposure[`${place}Reference`]];
+    if (!content && !reference) return false;
+    const parts = [content && `${number(content)}× its text`, reference && `${number(reference)}× its name only`];
+    return h("li", {}, Where(place), h("span", {}, parts.filter(Boolean).join(", ")));
+  };
+  const models = Object.entries(exposure.models).sort(([, a], [, b]) => b - a);
+  const once = exposure.firstShared === exposure.lastShared;
+  return [
+    h("ul", { class: "places" }, row("cloud"), row("local")),
+    h("dl", {},
+      h("dt", {}, "Models"),
+      h("dd", {}, models.map(([model, count]) => `${model} ${number(count)}×`).join(", ")),
+      h("dt", {}, once ? "Sent" : "Last"),
+      h("dd", {}, Ago(exposure.lastShared)),
+      ...(once ? [] : [h("dt", {}, "First"), h("dd", {}, Ago(exposure.firstShared))]),
+    ),
+  ];
+}
+
+/**
+ * @param {string} title
+ * @param {MapNode[]} nodes
+ */
+function links(title, nodes) {
+  if (!nodes.length) return "";
+  const items = [...nodes].sort((a, b) => (a.title < b.title ? -1 : 1)).map((node) => h("li", {}, NoteLink(node)));
+  return h("section", {}, h("h3", {}, title, h("small", {}, number(nodes.length))), h("ul", { class: "links" }, ...items));
+}
+
+/**
+ * @param {ActivityEntry} entry
+ * @param {string} id
+ */
+function carried(entry, id) {
+  const sighting = entry.notes.find((one) => one.id === id);
+  return h(
+    "li",
+    {},
+    h("div", { class: "carried-head" }, h("b", {}, entry.client), Ago(entry.startedAt)),
+    ...receivers(entry).map(({ model, to }) => h("div", {}, Where(to, `${model} (${to})`))),
+    h(
+      "div",
+      { class: "carried-facts" },
+      sighting && Lines(sighting),
+      sighting && h("span", {}, sighting.resent ? "again" : "first time"),
+      entry.decision.action !== "allow" && Decision(entry.decision),
+    ),
+  );
+}

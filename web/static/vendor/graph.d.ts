@@ -1,0 +1,2 @@
+export { default as Graph } from "graphology";
+export { default as Sigma } from "sigma";

@@ -1,0 +1,73 @@
+// @ts-check
+// How numbers, sizes and what happened are said.
+
+/**
+ * 12345 as "12 345", with narrow spaces that do not break.
+ *
+ * @param {number} value
+ */
+export function number(value) {
+  return String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+/**
+ * "1 note", "2 notes".
+ *
+ * @param {number} value
+ * @param {string} one
+ * @param {string} [many]
+ */
+export function counted(value, one, many = `${one}s`) {
+  return `${number(value)} ${value === 1 ? one : many}`;
+}
+
+/**
+ * Bytes in steps of 1,000: "812 B", "3.4 kB", "12 MB".
+ *
+ * @param {number} bytes
+ */
+export function size(bytes) {
+  if (bytes < 1000) return `${bytes} B`;
+  const [value, unit] = bytes < 999_500 ? [bytes / 1000, "kB"] : [bytes / 1_000_000, "MB"];
+  return `${value < 10 ? value.toFixed(1) : number(Math.round(value))} ${unit}`;
+}
+
+/**
+ * How much of a note was there: "2/3 lines", "quote", "by name only", "in a listing".
+ *
+ * @param {SightingEntry} sighting
+ */
+export function lines({ grade, matched, distinctive }) {
+  if (grade === "line") return `${matched}/${distinctive} lines`;
+  if (grade === "quote") return "quote";
+  return grade === "listing" ? "in a file listing" : "by name only";
+}
+
+/**
+ * The models a request went to; before that is known, the one it is for. Empty when it reached none.
+ *
+ * @param {ActivityEntry} entry
+ * @returns {{model: string, to: Place}[]}
+ */
+export function receivers(entry) {
+  if (entry.sentTo.length) return entry.sentTo;
+  const kept = entry.decision.action === "block" || entry.decision.action === "hold";
+  return kept || entry.outcome === "blocked" || entry.outcome === "failed" ? [] : [{ model: entry.model, to: entry.to }];
+}
+
+/**
+ * What happened to one note in one request, in a sentence without a stop.
+ *
+ * @param {ActivityEntry} entry
+ * @param {SightingEntry} sighting
+ */
+export function sentence(entry, sighting) {
+  const to = receivers(entry);
+  if (!to.length && entry.outcome === "failed") return `${entry.model} was not reached: ${sighting.title}`;
+  if (!to.length) {
+    const done = entry.decision.action === "hold" && !entry.outcome ? "Held" : "Blocked";
+    return `${done}${entry.decision.rule ? ` by ${entry.decision.rule}` : ""}: ${sighting.title}`;
+  }
+  const models = to.map((one) => `${one.model} (${one.to})`).join(" and ");
+  return `${sighting.title} went to ${models}, ${lines(sighting)}, ${sighting.resent ? "again" : "first time"}`;
+}
