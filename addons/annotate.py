@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
+import yaml
 from mitmproxy import contentviews, http
 
 from addons.flows import Flows
@@ -80,21 +82,23 @@ class MemoryView(contentviews.Contentview):
 
 
 def describe(entry: Mapping[str, Any]) -> str:
-    """An activity entry as a person reads it; valid YAML."""
+    """An activity entry as a person reads it, in YAML. Names of notes and models may hold whatever YAML gives a meaning."""
     scan = entry["scan"]
-    lines = [
-        f"to: {entry['model'] or 'unknown model'} ({entry['to']}), {entry['provider']}, {entry['protocol']}",
-        f"client: {entry['client']}",
-        f"decision: {entry['decision']['action']}",
-        f"scan: {', '.join([scan['state'], *scan['reasons']])}",
-        "notes:" if entry["notes"] else "notes: none",
-    ]
+    notes: dict[str, Any] = {}
     for note in entry["notes"]:
         found = f"{note['matched']}/{note['distinctive']} lines" if note["by"] == "content" else note["grade"]
-        again = ", again" if note["resent"] else ""
-        lines.append(f"  - {note['id']}: {found}{again}")
-        lines.extend(f"      # {one['grade']}, {one['lines']} at {one['pointer']}" for one in note["evidence"])
-    return "\n".join(lines) + "\n"
+        notes[note["id"]] = {
+            "found": f"{found}, again" if note["resent"] else found,
+            "at": [f"{one['pointer']} ({one['grade']}, {one['lines']})" for one in note["evidence"]],
+        }
+    shown = {
+        "to": f"{entry['model'] or 'unknown model'} ({entry['to']}), {entry['provider']}, {entry['protocol']}",
+        "client": entry["client"],
+        "decision": entry["decision"]["action"],
+        "scan": ", ".join([scan["state"], *scan["reasons"]]),
+        "notes": notes or "none",
+    }
+    return str(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=sys.maxsize))
 
 
 def _entry(metadata: contentviews.Metadata) -> Mapping[str, Any] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import json
 import re
@@ -91,15 +90,22 @@ def _from_har(entries: list[Any]) -> Iterator[Captured]:
             continue
         yield Captured(
             _har_bytes(text, str(posted.get("encoding", ""))),
-            urlsplit(str(request.get("url", ""))).path,
+            _path_of(str(request.get("url", ""))),
             str(posted.get("mimeType", "application/json")),
         )
+
+
+def _path_of(url: str) -> str:
+    try:
+        return urlsplit(url).path
+    except ValueError:  # brackets that hold no IPv6 address
+        return ""
 
 
 def _har_bytes(text: str, encoding: str) -> bytes:
     if encoding == "base64":
         try:
             return base64.b64decode(text)
-        except binascii.Error:
+        except ValueError:  # it is not, whatever the archive says
             pass
     return text.encode("utf-8", "surrogatepass")

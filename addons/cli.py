@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from addons.captures import Captured, CaptureError, read_capture
 from addons.config import Config, ConfigError, load_config
 from addons.encodings import EncodingError, decode
 from addons.suite import make_library
-from addons.wire import wire_for
+from addons.wire import bare_path, wire_for
 from memory.body import read_body, scan_body, unreadable
 from memory.index import NoteIndex
 from memory.library import Snapshot
@@ -41,20 +42,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given)
     if flags and options.command != "run":
         parser.error(f"{options.command} takes nothing after --")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a file's name may hold what the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")
+    commands: dict[str, Callable[[Config], int]] = {
+        "run": lambda config: run(config, flags, inspector=not options.no_inspector),
+        "check": check,
+        "map": lambda config: show_map(config, as_json=options.json),
+        "scan": lambda config: scan(config, options.files, as_json=options.json),
+    }
     try:
-        config = load_config(options.config)
+        if options.command == "demo":  # it reads nothing of the person's, not even the configuration
+            return demo(once=options.once)
+        return commands[options.command](load_config(options.config))
     except ConfigError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
-    commands: dict[str, Callable[[], int]] = {
-        "run": lambda: run(config, flags, inspector=not options.no_inspector),
-        "demo": lambda: demo(once=options.once),
-        "check": lambda: check(config),
-        "map": lambda: show_map(config, as_json=options.json),
-        "scan": lambda: scan(config, options.files, as_json=options.json),
-    }
-    try:
-        return commands[options.command]()
     except KeyboardInterrupt:
         return FAILED
 
@@ -74,7 +77,6 @@ def make_parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("demo", help="show it on a sample vault, with a scripted model, without a key")
     command.add_argument("--once", action="store_true", help="play it once, print a summary, end")
-    command.set_defaults(config=None)
 
     commands.add_parser("check", parents=[configured], help="validate the configuration")
 
@@ -127,7 +129,7 @@ def show_map(config: Config, *, as_json: bool) -> int:
     """Load every source; a source that fails makes the exit code 1, and the others are shown all the same."""
     snapshot = asyncio.run(_load(config))
     if as_json:
-        print(json.dumps(snapshot.to_json(), ensure_ascii=False))
+        print(json.dumps(snapshot.to_json()))
     else:
         _print_map(snapshot, Console())
     return FAILED if any(source.error for source in snapshot.sources) else OK
@@ -145,7 +147,7 @@ def scan(config: Config, files: Sequence[Path], *, as_json: bool) -> int:
         for file, requests in captures.items()
     ]
     if as_json:
-        print(json.dumps({"files": found}, ensure_ascii=False))
+        print(json.dumps({"files": found}))
     else:
         _print_scan(found, Console())
     return FAILED if any(source.error for source in snapshot.sources) else OK
@@ -180,7 +182,7 @@ def _scanned(index: NoteIndex, captured: Captured, largest: int) -> dict[str, An
     except EncodingError as error:
         body = unreadable(str(error))
     result = scan_body(index, body)
-    model = wire_for(captured.path).read(captured.path, {}, body.json).model
+    model = wire_for(captured.path).read(bare_path(captured.path), {}, body.json).model
     return {
         "model": model,
         "scan": result.to_json(),

@@ -15,7 +15,7 @@ from addons.destinations import Destinations
 from addons.encodings import EncodingError, decode
 from addons.flows import Flows
 from addons.providers import ProviderTable
-from addons.wire import RequestFacts, wire_for
+from addons.wire import RequestFacts, bare_path, wire_for
 from memory.body import Body, read_body, unreadable
 from memory.exchange import Exchange
 
@@ -79,7 +79,7 @@ class Identify:
             exchange.request_bytes = len(request.raw_content or b"")
             body = await self._read(request)
             self._flows.hand_on(flow, body)
-            facts = wire_for(request.path).read(request.path.partition("?")[0], request.headers, body.json)
+            facts = wire_for(request.path).read(bare_path(request.path), request.headers, body.json)
             model = exchange.model = facts.model
             exchange.side_request = facts.side_request
             exchange.conversation = self._conversation(exchange, facts)

@@ -37,11 +37,17 @@ class Inspector:
 
     def _finished(self, flow: http.HTTPFlow) -> None:
         if _view() is not None:
-            asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._settle, flow)
+            self._settle_later(flow)
+
+    def _settle_later(self, flow: http.HTTPFlow) -> None:
+        asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._settle, flow)
 
     def _settle(self, flow: http.HTTPFlow) -> None:
         view = _view()
         if view is None:
+            return
+        if flow.live:  # the person holds it in the inspector
+            self._settle_later(flow)
             return
         if self._providers.find(flow.request.host, flow.request.port) is None:
             view.remove([flow])

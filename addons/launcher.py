@@ -5,17 +5,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import certifi
 from mitmproxy import options
+from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.exceptions import OptionsError
 from mitmproxy.tools import cmdline
 from mitmproxy.tools import main as mitmproxy_main
 from mitmproxy.tools.dump import DumpMaster
@@ -28,6 +33,9 @@ from addons.suite import MitMemory, Suite
 WEB_COLUMNS = ("tls", "icon", "path", "method", "status", "size", "time", "comment")
 CA_CERTIFICATE = "mitmproxy-ca-cert.pem"
 BUNDLE = "ca-bundle.pem"
+
+
+CLOSING_SECONDS = 1.0
 
 
 class StartError(Exception):
@@ -87,21 +95,24 @@ def claim_ports(config: Config) -> tuple[Config, socket.socket]:
     """Make sure of every port before anything starts: the configuration with real ports for `0`, and the dashboard's
     socket, bound. mitmproxy binds the others itself a moment later.
     """
-    proxy = _free(config.proxy.listen, "proxy.listen")
-    inspector = _free(config.proxy.inspector, "proxy.inspector") if config.proxy.inspector else None
-    dashboard = _bind(config.dashboard.listen, "dashboard.listen")
-    listen = Address(config.dashboard.listen.host, dashboard.getsockname()[1])
+    with ExitStack() as probes:  # held until the last is bound, so that no two of them get the same free port
+
+        def free(address: Address, key: str) -> Address:
+            return _bound(address, probes.enter_context(_bind(address, key)))
+
+        proxy = free(config.proxy.listen, "proxy.listen")
+        inspector = free(config.proxy.inspector, "proxy.inspector") if config.proxy.inspector else None
+        dashboard = _bind(config.dashboard.listen, "dashboard.listen")
     claimed = replace(
         config,
         proxy=replace(config.proxy, listen=proxy, inspector=inspector),
-        dashboard=replace(config.dashboard, listen=listen),
+        dashboard=replace(config.dashboard, listen=_bound(config.dashboard.listen, dashboard)),
     )
     return claimed, dashboard
 
 
-def _free(address: Address, key: str) -> Address:
-    with _bind(address, key) as probe:
-        return Address(address.host, probe.getsockname()[1])
+def _bound(address: Address, sock: socket.socket) -> Address:
+    return Address(address.host, sock.getsockname()[1])
 
 
 def _bind(address: Address, key: str) -> socket.socket:
@@ -136,7 +147,10 @@ def _master(
             unknown = [name for name in config.proxy.mitmproxy if name not in opts]
             if unknown:
                 raise StartError(f"proxy.mitmproxy: mitmproxy has no option {', '.join(unknown)}")
-            opts.update(**config.proxy.mitmproxy)
+            try:
+                opts.update(**config.proxy.mitmproxy)
+            except (OptionsError, TypeError) as error:  # TypeError: a value of another type
+                raise StartError(f"proxy.mitmproxy: {error}") from error
 
         async def running(self) -> None:
             await super().running()
@@ -147,11 +161,23 @@ def _master(
             when_running(Running(self.mitmemory, confdir, getattr(self, "web_url", None)), self.shutdown)
 
         async def done(self) -> None:
+            # While the addons still listen: what was under way is recorded as ended.
+            await close_clients(self.addons.get("proxyserver"))
             await super().done()
             if self.mitmemory.serving.stopped is not None:
                 await self.mitmemory.serving.stopped
 
     return SuiteMaster
+
+
+async def close_clients(proxyserver: Proxyserver) -> None:
+    """End every client's connection, as if the client had left; mitmproxy itself would leave them to the interpreter."""
+    for connection in list(proxyserver.connections.values()):
+        if (client := connection.transports.get(connection.client)) is not None and client.handler is not None:
+            client.handler.cancel()
+    give_up = time.monotonic() + CLOSING_SECONDS
+    while proxyserver.connections and time.monotonic() < give_up:  # noqa: ASYNC110 - it has no event to wait for
+        await asyncio.sleep(0.01)
 
 
 def start_options(config: Config, confdir: Path) -> dict[str, Any]:

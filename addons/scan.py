@@ -63,11 +63,11 @@ class ScanRequests:
             return WEBSOCKET
         if body is None:
             return NOT_ARRIVED
-        self._library.refresh_if_old()
-        if self._library.snapshot.loaded_at is None:
-            # The first requests after a start would otherwise pass before the notes have been read.
-            await self._library.scan()
         try:
+            self._library.refresh_if_old()
+            if self._library.snapshot.loaded_at is None:
+                # The first requests after a start would otherwise pass before the notes have been read.
+                await self._library.scan()
             found = await self._find(body, exchange.request_bytes)
         except Exception as error:  # observation fails open, and shows it
             logger.exception("A request could not be scanned")

@@ -58,6 +58,7 @@ class SidecarAddon:
                     return
                 await asyncio.sleep(0.1)
             else:
+                logger.info("dashboard: %s", self._sidecar.link())
                 return
 
     async def _stop(self, started: asyncio.Task[None]) -> None:

@@ -2,7 +2,7 @@
 
 This file is also the script for those who already run mitmproxy:
 
-    mitmweb -s addons/suite.py --set mitmemory_config=mitm.yaml
+    mitmweb --listen-host 127.0.0.1 -s addons/suite.py --set mitmemory_config=mitm.yaml
 """
 
 from __future__ import annotations
@@ -184,10 +184,7 @@ class MitMemory:
 
     def _from_options(self, loader: Loader) -> Suite:
         file = loader.master.options.mitmemory_config
-        suite = Suite(load_config(Path(file) if file else None))
-        if not loader.master.options.listen_host:
-            loader.master.options.update(listen_host=suite.config.proxy.listen.host)
-        return suite
+        return Suite(load_config(Path(file) if file else None))
 
     def configure(self, updated: set[str]) -> None:
         if "stream_large_bodies" in updated and ctx.options.stream_large_bodies:
@@ -202,6 +199,9 @@ class MitMemory:
     def running(self) -> None:
         if "web_port" in ctx.options and self.addons:
             self._own_ports.add(ctx.options.web_port)
+        if not ctx.options.listen_host:
+            # A script is loaded too late to choose the address.
+            logger.warning("The proxy listens on every address of this machine: start it with --listen-host 127.0.0.1")
 
 
 addons = [MitMemory()]

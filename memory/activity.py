@@ -13,7 +13,7 @@ LARGEST_PAGE = 1000
 
 
 class Activity:
-    """Exchanges by id, in the order they were first put. Used from the event loop's thread only."""
+    """Exchanges by id. Used from the event loop's thread only."""
 
     def __init__(self, most: int = MOST_ENTRIES) -> None:
         self._most = most
@@ -24,7 +24,7 @@ class Activity:
         entry = exchange.to_json()
         self._entries[exchange.id] = entry
         if len(self._entries) > self._most:
-            del self._entries[next(iter(self._entries))]
+            del self._entries[min(self._entries)]
         return entry
 
     def entries(
@@ -56,6 +56,7 @@ class Activity:
         return page, None
 
     def _newest_first(self, before: str | None) -> Iterator[dict[str, Any]]:
-        for identifier in reversed(self._entries):
+        # Not in the order they were put: a body that takes long to arrive is put after shorter ones that came later.
+        for identifier in sorted(self._entries, reverse=True):
             if before is None or identifier < before:
                 yield self._entries[identifier]

@@ -89,7 +89,7 @@ class ScanStoppedError(Exception):
 @dataclass(frozen=True, slots=True)
 class _Loaded:
     state: SourceState
-    documents: tuple[MemoryDocument, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 class NoteLibrary:
@@ -187,28 +187,19 @@ class NoteLibrary:
         if built_in:
             built_in.on_progress = lambda done, total: self._progress(source.name, done, total)
         try:
-            documents = tuple(await source.load())
+            documents = await source.load()
+            notes, warnings = await asyncio.to_thread(_notes, source.name, documents)
         except ScanStoppedError:
             raise
         except Exception as error:  # noqa: BLE001  # a source may be anyone's code; its failure is its own (notes.md)
-            logger.warning("source %s: %s", source.name, error)
-            return _Loaded(replace(state, error=str(error) or type(error).__name__))
-        by_path: dict[str, MemoryDocument] = {}
-        twice = [
-            SourceWarning(document.path, "two notes have this path; the first counts")
-            for document in documents
-            if by_path.setdefault(document.path, document) is not document
-        ]
-        report = built_in.report if built_in else None
-        return _Loaded(
-            replace(
-                state,
-                notes=len(by_path),
-                skipped=report.skipped if report else 0,
-                warnings=(*(report.warnings if report else ()), *twice),
-            ),
-            tuple(by_path.values()),
-        )
+            reason = str(error) or type(error).__name__
+            if (source.name, reason) not in {(state.name, state.error) for state in self.snapshot.sources}:
+                logger.warning("source %s: %s", source.name, reason)
+            return _Loaded(replace(state, error=reason))
+        if built_in:
+            state = replace(state, skipped=built_in.report.skipped)
+            warnings = (*built_in.report.warnings, *warnings)
+        return _Loaded(replace(state, notes=len(notes), warnings=warnings), notes)
 
     def _progress(self, source: str, done: int, total: int) -> None:
         if self._closed:
@@ -221,7 +212,7 @@ class NoteLibrary:
         digest = _digest(loaded)
         if digest == self._digest:
             return digest, self.snapshot.map, self.snapshot.index
-        notes = [_note(one.state.name, document) for one in loaded for document in one.documents]
+        notes = [note for one in loaded for note in one.notes]
         index = self._index(self._until_closed(notes))
         return digest, NoteMap(notes, index.facts), index
 
@@ -263,6 +254,20 @@ def _same(old: Sequence[SourceState], new: Sequence[SourceState]) -> bool:
     return [replace(state, scanned_at=None) for state in old] == [replace(state, scanned_at=None) for state in new]
 
 
+def _notes(source: str, documents: Iterable[MemoryDocument]) -> tuple[tuple[Note, ...], tuple[SourceWarning, ...]]:
+    """The notes of one source and what was wrong with its documents. Raises TypeError for what is no document."""
+    notes: dict[str, Note] = {}
+    warnings: list[SourceWarning] = []
+    for document in documents:
+        if not isinstance(document, MemoryDocument) or not isinstance(document.text, str):
+            raise TypeError("load() gave something that is no MemoryDocument with a text")
+        if document.path in notes:
+            warnings.append(SourceWarning(document.path, "two notes have this path; the first counts"))
+        else:
+            notes[document.path] = _note(source, document)
+    return tuple(notes.values()), tuple(warnings)
+
+
 def _note(source: str, document: MemoryDocument) -> Note:
     return Note(
         id=f"{source}/{document.path}",
@@ -287,9 +292,9 @@ def _digest(loaded: Sequence[_Loaded]) -> bytes:
     """One value for everything that map and index are made of."""
     digest = blake2b(digest_size=16)
     for one in loaded:
-        for document in one.documents:
-            head = (one.state.name, document.path, document.title, document.aliases, document.tags, document.links)
-            text = document.text.encode("utf-8", "surrogatepass")
+        for note in one.notes:
+            head = (note.id, note.title, note.aliases, note.tags, note.links, note.size)
+            text = note.text.encode("utf-8", "surrogatepass")
             digest.update(f"{head!r} {len(text)} ".encode("utf-8", "backslashreplace"))
             digest.update(text)
     return digest.digest()

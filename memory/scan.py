@@ -68,8 +68,9 @@ def scan_body(index: NoteIndex, body: bytes, content_type: str = "application/js
         if form.left_out:
             reasons[ATTACHMENT] = None
         return _scan(index, form.fields, reasons)
+    encoding = json.detect_encoding(body)
     try:
-        text = body.decode(json.detect_encoding(body), "surrogatepass")
+        text = body.decode(encoding, "surrogatepass")
     except UnicodeDecodeError:
         text = body.decode("utf-8", "replace")
         reasons[NOT_UTF8] = None
@@ -77,7 +78,7 @@ def scan_body(index: NoteIndex, body: bytes, content_type: str = "application/js
         value = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         looks_like_json = text.lstrip()[:1] in ("{", "[")
-        if not looks_like_json and (reasons or "\0" in text):
+        if not looks_like_json and (reasons or "\0" in text or not encoding.startswith("utf-8")):
             return Scan("unscanned", (NOT_TEXT,))
         reasons[TOO_DEEP if isinstance(error, RecursionError) else NOT_JSON] = None
         value = _Torn(text) if looks_like_json else text

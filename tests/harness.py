@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.error import HTTPError
 
 import yaml
@@ -49,6 +50,7 @@ class SuiteProcess:
         trust: Path | None = None,
         inspector: bool = False,
         command: Sequence[str] = (),
+        ready: str = "Point a client at it",
     ) -> None:
         self.folder = folder
         self.state = folder / "state"
@@ -59,7 +61,9 @@ class SuiteProcess:
         written = {**config, "proxy": proxy, "state": str(self.state)}
         written.setdefault("dashboard", {"listen": free})
         self.config = folder / "mitm.yaml"
-        self.config.write_text(yaml.safe_dump(written), "utf-8")
+        if config:
+            self.config.write_text(yaml.safe_dump(written), "utf-8")
+        self._ready = ready
         self._command = list(command) or [str(MITMEMORY), "run", "--config", str(self.config)]
         self._command += ["--", *flags] if flags else []
         self._lines: list[str] = []
@@ -68,7 +72,7 @@ class SuiteProcess:
         self.link = ""
         self.inspector = ""
 
-    def __enter__(self) -> SuiteProcess:
+    def __enter__(self) -> Self:
         self.process = subprocess.Popen(
             self._command,
             stdout=subprocess.PIPE,
@@ -80,7 +84,7 @@ class SuiteProcess:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         try:
-            self.wait_for_line("Point a client at it")
+            self.wait_for_line(self._ready)
         except AssertionError:
             self.stop()
             raise
@@ -92,8 +96,8 @@ class SuiteProcess:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-        faults = [line for line in self.log.splitlines() if any(fault in line for fault in FAULTS)]
-        assert not faults, "\n".join(["in the log:", *faults])
+        log = self.log.partition("Point a client at it")[2] or self.log
+        assert not any(fault in log for fault in FAULTS), log
 
     def stop(self) -> int:
         """SIGTERM, and the exit code. Ends within the promised 3 seconds or fails."""
@@ -128,14 +132,17 @@ class SuiteProcess:
         return loaded
 
     def wait_for_line(self, text: str) -> None:
+        self.wait_for(lambda: text in self.log, repr(text))
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + START_SECONDS
-        while text not in self.log:
+        while not condition():
             if self.process.poll() is not None:
                 self._reader.join(timeout=5)
-                if text in self.log:
+                if condition():
                     return
-                raise AssertionError(f"ended with {self.process.returncode} before {text!r}\n{self.log}")
-            assert time.monotonic() < deadline, f"no {text!r} in\n{self.log}"
+                raise AssertionError(f"ended with {self.process.returncode} before {what}\n{self.log}")
+            assert time.monotonic() < deadline, f"no {what} in\n{self.log}"
             time.sleep(0.02)
 
     def api(
@@ -183,9 +190,16 @@ class SuiteProcess:
         return found[1] if found else ""
 
 
+def free_port() -> int:
+    """A port that is free now. Only for programs that cannot be told to take any."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
 def patience() -> float:
-    """A factor for time limits where the machine is known to be slow (`MITMEMORY_TEST_PATIENCE`)."""
-    return float(os.environ.get("MITMEMORY_TEST_PATIENCE", "1"))
+    """A factor for time limits: how many programs want each core of this machine just now, at least 1."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 class Loop:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from addons.wire.anthropic import AnthropicMessages
-from addons.wire.facts import RequestFacts
+from addons.wire.facts import RequestFacts, text_of
 from addons.wire.gemini import Gemini
 from addons.wire.ollama import Ollama
 from addons.wire.openai_chat import OpenAIChat
 from addons.wire.openai_responses import OpenAIResponses
 from memory import exchange
 
-__all__ = ["WIRES", "RequestFacts", "Wire", "wire_for"]
+__all__ = ["WIRES", "RequestFacts", "Wire", "bare_path", "wire_for"]
 
 
 class Wire(Protocol):
@@ -29,7 +29,7 @@ class Wire(Protocol):
     def id(self) -> exchange.Protocol: ...
 
     def claims(self, path: str) -> bool:
-        """Whether a request to this path (without its query) speaks this protocol."""
+        """Whether a request to this path speaks this protocol. Here and in `read` it is a `bare_path`."""
 
     def read(self, path: str, headers: Mapping[str, str], body: Any) -> RequestFacts:
         """What a request says of itself. `body` is decoded JSON of any shape: a wrong shape gives empty facts."""
@@ -45,8 +45,7 @@ class Unknown:
         return True
 
     def read(self, path: str, headers: Mapping[str, str], body: Any) -> RequestFacts:  # noqa: ARG002
-        model = body.get("model") if isinstance(body, dict) else None
-        return RequestFacts(model=model if isinstance(model, str) else "")
+        return RequestFacts(model=text_of(body, "model") or "")
 
 
 WIRES: tuple[Wire, ...] = (AnthropicMessages(), OpenAIChat(), OpenAIResponses(), Gemini(), Ollama(), Unknown())
@@ -54,5 +53,10 @@ WIRES: tuple[Wire, ...] = (AnthropicMessages(), OpenAIChat(), OpenAIResponses(),
 
 def wire_for(path: str) -> Wire:
     """The protocol that a request to `path` speaks; the query is no part of the question."""
-    path = path.partition("?")[0].rstrip("/")
+    path = bare_path(path)
     return next(wire for wire in WIRES if wire.claims(path))
+
+
+def bare_path(path: str) -> str:
+    """A path without its query and without a final slash, as `claims` and `read` take it."""
+    return path.partition("?")[0].rstrip("/")

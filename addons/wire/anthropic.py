@@ -35,5 +35,5 @@ def _session_of(user_id: str | None) -> str | None:
         return None
     try:
         return text_of(json.loads(user_id), "session_id")
-    except ValueError:
+    except (ValueError, RecursionError):
         return user_id.rpartition("_session_")[2] if "_session_" in user_id else None

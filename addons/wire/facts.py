@@ -27,7 +27,8 @@ def text_of(body: Any, *path: str) -> str | None:
         if not isinstance(body, dict):
             return None
         body = body.get(key)
-    return body if isinstance(body, str) and body else None
+    # Half a surrogate pair, which JSON may hold, can be written to no file and no terminal.
+    return body.encode("utf-8", "replace").decode() if isinstance(body, str) and body else None
 
 
 def first_of_role(messages: Any, role: str = "user") -> str | None:
@@ -36,8 +37,16 @@ def first_of_role(messages: Any, role: str = "user") -> str | None:
         return None
     for message in messages:
         if isinstance(message, dict) and message.get("role") == role:
-            return json.dumps(_without_cache_markers(message), sort_keys=True)
+            return canonical(message)
     return None
+
+
+def canonical(message: Any) -> str | None:
+    """A message as canonical JSON, without cache markers; None: it is nested deeper than can be followed."""
+    try:
+        return json.dumps(_without_cache_markers(message), sort_keys=True)
+    except RecursionError:
+        return None
 
 
 def header(headers: Mapping[str, str], *names: str) -> str | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from addons.wire.facts import RequestFacts, first_of_role, text_of
+from addons.wire.facts import RequestFacts, canonical, first_of_role, text_of
 from memory import exchange
 
 _METHODS = (":generateContent", ":streamGenerateContent", ":countTokens")
@@ -36,5 +35,5 @@ class Gemini:
 def _roleless(contents: Any) -> str | None:
     """A single question may be sent as one content without a role."""
     if isinstance(contents, list) and contents and isinstance(contents[0], dict) and "role" not in contents[0]:
-        return json.dumps(contents[0], sort_keys=True)
+        return canonical(contents[0])
     return None

@@ -40,7 +40,7 @@ def make_source(
 ) -> MemorySource:
     """A source as the configuration describes it; `path` has `~` and variables expanded already.
 
-    Raises ValueError for a kind that is not one of `KINDS`.
+    Raises ValueError for a kind that is not one of `KINDS`, and for an `exclude` pattern that is none (`!` alone).
     """
     if kind == MarkdownSource.kind:
         return MarkdownSource(

@@ -22,7 +22,7 @@ MEGABYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A note file as the walk found it. `path` is relative, with `/`; `stamp` changes when the file does."""
+    """A note file as the walk found it. `path` is relative, with `/`; `stamp`: modified and changed, in ns."""
 
     path: str
     real: str
@@ -77,9 +77,10 @@ class MarkdownSource:
         """A value that is equal to the last one as long as no note was added, changed or removed. Raises as `load`."""
         return await asyncio.to_thread(self._stamp)
 
-    def _stamp(self) -> tuple[tuple[str, int, tuple[int, int]], ...]:
-        files, _ = self._files(LoadReport())
-        return tuple((file.path, file.size, file.stamp) for file in files)
+    def _stamp(self) -> bytes:
+        files, skipped = self._files(LoadReport())
+        every = [(file.path, file.real, file.size, file.stamp) for file in files]
+        return blake2b(f"{skipped} {every!r}".encode("utf-8", "backslashreplace"), digest_size=16).digest()
 
     def _load(self) -> list[MemoryDocument]:
         report = LoadReport()
@@ -129,32 +130,38 @@ class MarkdownSource:
         return kept, len(found) - len(kept)
 
     def _walk(self, report: LoadReport) -> Iterator[_File]:
-        """Every note file below the folder; real folders and files first, and what symlinks lead to after them."""
-        seen: set[tuple[int, int]] = set()
-        waiting = deque([("", str(self.folder))])
+        """Every note file below the folder; real folders and files first, and what symlinks lead to after them.
+
+        Real paths tell what was seen already: not every file system has inode numbers to trust.
+        """
+        seen: set[str] = set()
+        waiting = deque([("", os.path.realpath(self.folder))])
         behind_links: deque[tuple[str, str]] = deque()
         while waiting or behind_links:
             path, real = waiting.popleft() if waiting else behind_links.popleft()
+            if real in seen:
+                continue
+            seen.add(real)
             try:
                 status = os.stat(real)  # noqa: PTH116  # walks are made of strings: a Path for each costs more
-                identity = (status.st_dev, status.st_ino)
-                # A device or a pipe that is named like a note could block the scan for ever.
-                if identity in seen or not (S_ISREG(status.st_mode) or S_ISDIR(status.st_mode)):
-                    continue
-                seen.add(identity)
-                if S_ISREG(status.st_mode):
-                    if self._is_note(path):
-                        yield _File(_readable(path), real, status.st_size, (status.st_mtime_ns, status.st_ctime_ns))
+                if S_ISREG(status.st_mode) and self._is_note(path):
+                    yield _File(_readable(path), real, status.st_size, (status.st_mtime_ns, status.st_ctime_ns))
+                # Anything else is no note: a pipe that is named like one would block the scan for ever.
+                if not S_ISDIR(status.st_mode):
                     continue
                 with os.scandir(real) as entries:
-                    listed = list(entries)
+                    listed = sorted(entries, key=lambda entry: entry.name)
             except OSError as error:
                 report.warnings.append(SourceWarning(_readable(path), f"cannot be read: {error.strerror or error}"))
                 continue
             for entry in listed:
                 below = f"{path}/{entry.name}" if path else entry.name
-                if self._is_wanted(below, entry):
-                    (behind_links if entry.is_symlink() else waiting).append((below, entry.path))
+                if not self._is_wanted(below, entry):
+                    continue
+                if entry.is_symlink() or entry.is_junction():
+                    behind_links.append((below, os.path.realpath(entry.path)))
+                else:
+                    waiting.append((below, entry.path))
 
     def _is_wanted(self, path: str, entry: os.DirEntry[str]) -> bool:
         try:

@@ -40,7 +40,7 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-async def answer_json(request: RawRequest, writer: asyncio.StreamWriter) -> None:  # noqa: ARG001
+async def answer_json(request: RawRequest, writer: asyncio.StreamWriter) -> None:
     body = json.dumps(ANSWER).encode()
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
     writer.write(b"X-Kept-Case: yes\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))

@@ -224,9 +224,7 @@ def test_a_server_that_is_not_the_provider_gets_nothing(tmp_path: Path, vault: P
 # ---- local and cloud
 
 
-def test_a_local_server_is_local_and_its_makers_cloud_is_cloud(
-    tmp_path: Path, vault: Path, serve: Serve
-) -> None:
+def test_a_local_server_is_local_and_its_makers_cloud_is_cloud(tmp_path: Path, vault: Path, serve: Serve) -> None:
     server = serve(tls=False)
     config = configuration(vault, {})
     config["providers"] = [{"name": "ollama", "hosts": [f"127.0.0.1:{server.port}", f"localhost:{server.port}"]}]

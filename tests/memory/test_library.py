@@ -156,6 +156,28 @@ async def test_one_source_that_fails_leaves_the_others(tmp_path: Path) -> None:
     assert [node["id"] for node in (await library.scan()).map.nodes()] == ["broken/b.md", "vault/A.md"]
 
 
+async def test_a_source_that_gives_no_documents_is_an_error_of_its_own() -> None:
+    faulty, fine = Remembered("faulty", {"path": "a.md"}), Remembered("fine", MemoryDocument("a.md", ""))  # type: ignore[arg-type]
+    textless = Remembered("textless", MemoryDocument("a.md", None))  # type: ignore[arg-type]
+
+    snapshot = await NoteLibrary([faulty, textless, fine]).scan()
+
+    reason = "load() gave something that is no MemoryDocument with a text"
+    assert [state.error for state in snapshot.sources] == [reason, reason, None]
+    assert len(snapshot.map) == 1
+
+
+async def test_an_error_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    library = NoteLibrary([make_source("vault", "markdown", tmp_path / "nowhere")])
+
+    await library.scan()
+    await library.scan()
+
+    assert [record.getMessage() for record in caplog.records] == [
+        f"source vault: {tmp_path / 'nowhere'} does not exist"
+    ]
+
+
 async def test_a_disabled_source_is_shown_and_not_read(tmp_path: Path) -> None:
     library = NoteLibrary([make_source("off", "markdown", tmp_path / "nowhere", enabled=False)])
 

@@ -92,7 +92,7 @@ def test_deep_and_self_repeating_yaml_ends() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["[", "[[", "[[a ", "![", "]]", "`a", "``", "<a", "$a", "$$ ", "> ", "- ", " #a", "#", "*a", "\\[", "<!-- ", "|a"],
+    ["[", "[[a ", "![", "`a", "<a", "$a", "> ", "- ", " #a", "\\[", "<!-- ", "|a"],
 )
 def test_one_line_of_200_000_characters(line: str) -> None:
     started = time.process_time()

@@ -260,6 +260,8 @@ def test_make_source(tmp_path: Path) -> None:
     with pytest.raises(ValueError) as raised:
         make_source("graph", "knowledge_graph", tmp_path)
     assert str(raised.value) == "'knowledge_graph' is no kind of source; there is: markdown"
+    with pytest.raises(ValueError, match="'!'"):
+        make_source("notes", "markdown", tmp_path, exclude=["!"])
 
 
 PIECES = st.sampled_from(

@@ -12,6 +12,8 @@ const DIMMED = 0.84; // how far a note that is not meant goes towards the page's
 const BELOW = 7; // pixels from a dot to its label: the rings of a sent note lie between
 const FEW = 25; // so many notes that are meant all show their titles, as far as there is room
 const LINE = 15; // pixels from one label to the next
+const ROOMY = 300; // notes up to which the dots have their full size
+const LONGEST = 40; // characters of a title on the map; the panel has all of it
 const FONT = "system-ui, sans-serif";
 const MANY_LINKS = 20_000; // links are hidden while the map moves from here on
 
@@ -99,23 +101,24 @@ export class NoteGraph {
     const start = seeds(nodes.map(({ id }) => ({ id, group: folder(id) })), links, placed);
     this.hues = hues(grouped);
     this.graph.clear();
+    const scale = Math.max(0.45, Math.min(1, (ROOMY / nodes.length) ** 0.3)); // many notes are small ones
     for (const node of nodes) {
       const [x, y] = start.get(node.id) ?? [0, 0];
       // A hub grows with the logarithm of its links, so that index notes do not swamp the map.
-      const size = 3 + 2.6 * Math.log2(1 + node.degree / 2);
-      this.graph.addNode(node.id, { label: node.title, hue: this.hues.get(folder(node.id)), x, y, size: Math.min(size, 15) });
+      const size = scale * Math.min(3 + 2.6 * Math.log2(1 + node.degree / 2), 15);
+      this.graph.addNode(node.id, { label: short(node.title), hue: this.hues.get(folder(node.id)), x, y, size });
     }
     for (const [from, to] of links) this.graph.mergeEdge(from, to, { size: 1 });
     this.sigma.setSetting("hideEdgesOnMove", links.length > MANY_LINKS);
     this.stopLayout();
     if (nodes.length && nodes.every((node) => placed.has(node.id))) {
       this.#mean();
-      this.onLayout(1);
+      this.#tell(1);
       return;
     }
     const radius = (/** @type {string} */ id) => /** @type {number} */ (this.graph.getNodeAttribute(id, "size"));
     this.stopLayout = arrange(start, links, new Set(placed.keys()), radius, (points, share) => {
-      if (calm() && share < 1) return this.onLayout(share);
+      if (calm() && share < 1) return this.#tell(share);
       this.graph.updateEachNodeAttributes(
         (id, attributes) => {
           [attributes.x, attributes.y] = points.get(id) ?? [0, 0];
@@ -123,9 +126,16 @@ export class NoteGraph {
         },
         { attributes: ["x", "y"] },
       );
-      return this.onLayout(share);
+      return this.#tell(share);
     });
     this.#mean();
+  }
+
+  /** How far the layout is; that it is done only when it has been drawn. @param {number} share */
+  #tell(share) {
+    if (share < 1) return this.onLayout(share);
+    this.sigma.once("afterRender", () => this.onLayout(1));
+    return this.sigma.scheduleRefresh();
   }
 
   /** Light only these notes; null: all. @param {Set<string> | null} found */
@@ -201,10 +211,11 @@ export class NoteGraph {
     }
     const goal = meant ? 1 : 0;
     cancelAnimationFrame(this.fading);
-    if (calm() || this.graph.order > SMOOTH) return this.#dimTo(goal);
     const [start, from] = [performance.now(), this.dim];
+    const still = calm() || this.graph.order > SMOOTH;
     const step = () => {
-      const share = Math.min(1, (performance.now() - start) / FADE);
+      const share = still ? 1 : Math.min(1, (performance.now() - start) / FADE);
+      if (share === 1 && !goal) [this.meant, this.centre] = [null, ""];
       this.#dimTo(from + (goal - from) * share);
       if (share < 1) this.fading = requestAnimationFrame(step);
     };
@@ -214,7 +225,6 @@ export class NoteGraph {
   /** @param {number} dim */
   #dimTo(dim) {
     this.dim = dim;
-    if (!dim) [this.meant, this.centre] = [null, ""];
     this.sigma.refresh({ skipIndexation: true });
   }
 
@@ -279,4 +289,10 @@ export class NoteGraph {
     context.fillText(data.label, data.x, box.top);
     context.globalAlpha = 1;
   }
+}
+
+/** @param {string} title */
+function short(title) {
+  const characters = [...title];
+  return characters.length > LONGEST ? `${characters.slice(0, LONGEST - 1).join("")}…` : title;
 }

@@ -165,6 +165,7 @@ function heard(entry) {
   events++;
   sharing.add(entry);
   marksChanged();
+  if (entry.notes.some((one) => one.id === panel.shown)) void panel.loadRequests();
   if (!entry.notes.length || lit.has(entry.id)) return;
   const to = receivers(entry);
   if (to.length) {

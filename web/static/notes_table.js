@@ -5,7 +5,7 @@ import { NoteLink } from "./components/NoteLink.js";
 import { Table } from "./components/Table.js";
 import { Where } from "./components/Where.js";
 import { h } from "./dom.js";
-import { number } from "./words.js";
+import { counted, number } from "./words.js";
 
 /**
  * @param {object} options
@@ -25,7 +25,7 @@ export function notesTable({ exposure, onFocus, onEnter }) {
       { label: "Note", cell: (node) => NoteLink(node) },
       { label: "Folder", cell: (node) => node.folder, class: "muted" },
       { label: "Links", cell: (node) => number(node.degree), class: "number" },
-      { label: "Recognised by", cell: (node) => (node.detectable === "text" ? `${number(node.distinctiveLines)} lines` : "mention only") },
+      { label: "Recognised by", cell: (node) => (node.detectable === "text" ? counted(node.distinctiveLines, "line") : "mention only") },
       { label: "Sent", cell: (node) => counts(exposure(node.id)) },
       { label: "Last sent", cell: (node) => last(exposure(node.id)) },
     ],

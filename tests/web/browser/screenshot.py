@@ -1,7 +1,7 @@
 """A picture of the Memory page, for the documentation.
 
-    await take_picture(link, Path("docs/map.png"))
-    python -m tests.web.browser.screenshot LINK FILE [dark|light]
+await take_picture(link, Path("docs/map.png"))
+python -m tests.web.browser.screenshot LINK FILE [dark|light]
 """
 
 import asyncio

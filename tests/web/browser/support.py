@@ -62,7 +62,7 @@ def documents() -> list[MemoryDocument]:
         note("sea/Lamp.md", "Short.\n", "Tides"),
         note("craft/Kiln.md", f"{KILN}\n", "Glaze"),
         note("craft/Glaze.md", "Ash glaze is one part clay and two parts wood ash by weight.\n", "Kiln"),
-        note("craft/Clay <b>wet</b>.md", "Wedge the clay forty times before it goes on the wheel.\n", "Kiln"),
+        note("craft/Clay <b>wet<i>.md", "Wedge the clay forty times before it goes on the wheel.\n", "Kiln"),
         note("Inbox.md", "Nothing here is sorted yet, look again at the weekend.\n"),
     ]
 
@@ -151,7 +151,7 @@ class Suite:
 
 
 @asynccontextmanager
-async def running(shelf: Shelf) -> AsyncIterator[Suite]:
+async def running(shelf: Shelf, prefix: str = "/") -> AsyncIterator[Suite]:
     library = NoteLibrary([shelf], options=LibraryOptions())
     sock = socket.create_server(("127.0.0.1", 0))
     state = {
@@ -170,6 +170,7 @@ async def running(shelf: Shelf) -> AsyncIterator[Suite]:
         events=EventHub(),
         access=Access(Tokens("admin-token-of-the-tests", "read-only-token-of-the-tests"), sock.getsockname()[1]),
         status=lambda: dict(state),
+        prefix=prefix,
     )
     sidecar = Sidecar(services)
     await sidecar.start(sock=sock)
@@ -196,7 +197,8 @@ class Visitor:
         return page
 
     def hear(self, text: str) -> None:
-        if "GPU stall due to ReadPixels" not in text:  # the software renderer talks about itself
+        # The software renderer, and what the tests themselves read from the canvas, are no fault of the page.
+        if "GPU stall due to ReadPixels" not in text and "willReadFrequently" not in text:
             self.complaints.append(text)
 
 
@@ -243,7 +245,7 @@ class MemoryPage:
                 const {x, y, radius} = __mitmemory.spot(note), scale = devicePixelRatio;
                 const context = document.querySelector("canvas.glow").getContext("2d");
                 const at = beside ? x + radius + beside : x;
-                return [...context.getImageData(Math.round(at * scale), Math.round(y * scale), 1, 1).data];
+                return [...context.getImageData(Math.floor(at * scale), Math.floor(y * scale), 1, 1).data];
             }""",
             [note, beside],
         )

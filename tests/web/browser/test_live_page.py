@@ -1,10 +1,12 @@
 """The Live page, the frame around every page, and the events that the tabs share."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 from playwright.async_api import BrowserContext, Page, expect
 
 from memory.exchange import Decision, Scan
-from tests.web.browser.support import PATIENCE, MemoryPage, Suite, Visitor, until
+from tests.web.browser.support import PATIENCE, MemoryPage, Shelf, Suite, Visitor, running, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -21,7 +23,7 @@ async def open_live(suite: Suite, visitor: Visitor) -> Page:
     return page
 
 
-def readers(suite: Suite):
+def readers(suite: Suite) -> Callable[[], Awaitable[int]]:
     async def count() -> int:
         return suite.services.events.readers
 
@@ -131,3 +133,12 @@ async def test_tabs_share_one_connection_and_pass_it_on(suite: Suite, visitor: V
         await expect(tab.locator("tbody tr")).to_have_count(2)
     assert suite.services.events.readers == 1
     assert len(context.pages) == 2
+
+
+async def test_pages_work_under_a_prefix(shelf: Shelf, visitor: Visitor) -> None:
+    async with running(shelf, prefix="/notes") as suite:
+        page = await open_live(suite, visitor)
+        assert page.url.endswith("/notes/live")
+        await page.get_by_role("link", name="Memory").click()
+        await MemoryPage(page).ready()
+        assert page.url.endswith("/notes/")

@@ -12,6 +12,7 @@ from tests.web.browser.support import MemoryPage, Shelf, Suite, Visitor, until, 
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+TIMES = "\N{MULTIPLICATION SIGN}"
 HARBOUR = "shelf/sea/Harbour.md"
 TIDES = "shelf/sea/Tides.md"
 LAMP = "shelf/sea/Lamp.md"
@@ -22,8 +23,8 @@ LIGHT = {"local": [0x00, 0x5F, 0x96, 255], "cloud": [0xA8, 0x43, 0x00, 255]}
 
 async def test_map_draws_every_note_and_link(memory_page: MemoryPage) -> None:
     assert await memory_page.ask("notes()") == 7
-    assert await memory_page.ask("links()") == 6  # Harbour and Tides, Kiln and Glaze link both ways
-    await expect(memory_page.page.locator("#count")).to_have_text("7 notes, 6 links")
+    assert await memory_page.ask("links()") == 7  # Harbour and Tides, Kiln and Glaze link both ways
+    await expect(memory_page.page.locator("#count")).to_have_text("7 notes, 7 links")
     await expect(memory_page.page.locator("#legend")).to_contain_text("to a cloud model")
     await expect(memory_page.page.locator("#legend .folders li")).to_have_text(["craft", "sea", "shelf"])
 
@@ -57,8 +58,8 @@ async def test_click_opens_the_panel_with_every_fact(memory_page: MemoryPage, su
     await expect(panel).to_contain_text("1 link to no note")
     await expect(panel.locator(".links").first.locator("a")).to_have_text(["Lamp", "Tides"])
     await expect(panel.locator(".links").last.locator("a")).to_have_text(["Tides"])
-    await expect(panel.locator(".places li")).to_have_text(["cloud1× its text"])
-    await expect(panel).to_contain_text("claude-sonnet-4 1×")
+    await expect(panel.locator(".places li")).to_have_text([f"cloud1{TIMES} its text"])
+    await expect(panel).to_contain_text(f"claude-sonnet-4 1{TIMES}")
     request = panel.locator(".carried li")
     await expect(request).to_contain_text("claude-code")
     await expect(request).to_contain_text("claude-sonnet-4 (cloud)")
@@ -79,7 +80,7 @@ async def test_panel_follows_what_is_sent(memory_page: MemoryPage, suite: Suite)
     panel = memory_page.page.locator("#panel")
     await expect(panel).to_contain_text("None in the activity kept")
     suite.finish(suite.route("local", (KILN, 0, 1)))
-    await expect(panel.locator(".places li")).to_have_text(["local1× its name only"])
+    await expect(panel.locator(".places li")).to_have_text([f"local1{TIMES} its name only"])
     await expect(panel.locator(".carried li")).to_have_count(1)
 
 
@@ -94,9 +95,9 @@ async def test_notes_light_up_as_they_are_sent(
         local = suite.route("local", (KILN, 1, 1))
         cloud = suite.route("cloud", (HARBOUR, 2, 2))
         await until(lambda: page.ask("lit()"), lambda lit: lit == {KILN: ["local"], HARBOUR: ["cloud"]})
-        await until(lambda: page.pixel(KILN), lambda pixel: pixel == colours["local"])
+        await until(lambda: page.pixel(KILN), lambda pixel: near(pixel, colours["local"]))
         assert await page.pixel(HARBOUR) == [0, 0, 0, 0]  # a ring is empty in the middle
-        await until(lambda: page.pixel(HARBOUR, beside=3.5), lambda pixel: pixel == colours["cloud"])
+        await until(lambda: page.pixel(HARBOUR, beside=3.5), lambda pixel: near(pixel, colours["cloud"]))
         await expect(page.page.locator("#sent li").first).to_have_text(
             "Harbour went to claude-sonnet-4 (cloud), 2/2 lines, first time"
         )
@@ -106,7 +107,8 @@ async def test_notes_light_up_as_they_are_sent(
         assert await page.ask("marks()") == {KILN: ["local"], HARBOUR: ["cloud"]}
         await until(lambda: page.pixel(KILN), lambda pixel: pixel == [0, 0, 0, 0])
         red, _, blue, alpha = await page.pixel(KILN, beside=2)
-        assert blue > red and alpha > 0  # the ring that stays
+        assert blue > red  # the ring that stays
+        assert alpha > 0
 
 
 async def test_a_lit_note_pulses_and_fades(memory_page: MemoryPage, suite: Suite) -> None:
@@ -139,7 +141,7 @@ async def test_search_finds_by_title_alias_and_tag(memory_page: MemoryPage) -> N
     await expect(page.locator("#panel h2")).to_have_text("Kiln")
     await page.keyboard.press("Escape")
     await expect(page.locator("#query")).to_have_value("")
-    await expect(page.locator("#count")).to_have_text("7 notes, 6 links")
+    await expect(page.locator("#count")).to_have_text("7 notes, 7 links")
     await page.keyboard.press("Escape")
     await expect(page.locator("#panel")).to_be_hidden()
 
@@ -148,12 +150,15 @@ async def test_keyboard_alone_finds_a_note_and_its_requests(memory_page: MemoryP
     suite.finish(suite.route("cloud", (TIDES, 1, 1)))
     page = memory_page.page
     await until(lambda: memory_page.ask("marks()"))
-    await page.locator("#table-button").focus()
+    await page.keyboard.press("/")
+    await page.keyboard.press("Tab")  # Whole map
+    await page.keyboard.press("Tab")
+    await expect(page.locator("#table-button")).to_be_focused()
     await page.keyboard.press("Enter")
     await expect(page.locator("#drawer tbody tr")).to_have_count(7)
     await expect(page.locator("#drawer tbody tr").first).to_contain_text("Tides")
-    await page.keyboard.press("Tab")  # Rescan
-    await page.locator("#drawer tbody tr[tabindex='0']").focus()
+    for _ in ("Rescan", "Clear sharing", "the table's one row in the tab order"):
+        await page.keyboard.press("Tab")
     await expect(page.locator("#panel h2")).to_have_text("Tides")
     await page.keyboard.press("ArrowDown")
     await expect(page.locator("#panel h2")).not_to_have_text("Tides")
@@ -167,7 +172,7 @@ async def test_keyboard_alone_finds_a_note_and_its_requests(memory_page: MemoryP
 
 async def test_markup_in_a_title_stays_text(memory_page: MemoryPage) -> None:
     await memory_page.page.locator("#table-button").click()
-    await expect(memory_page.page.get_by_role("link", name="Clay <b>wet</b>")).to_be_visible()
+    await expect(memory_page.page.get_by_role("link", name="Clay <b>wet<i>")).to_be_visible()
     assert await memory_page.page.locator("#drawer b").count() == 0
 
 
@@ -256,7 +261,12 @@ async def test_without_webgl_the_table_says_it(suite: Suite, browser_without_web
         suite.finish(suite.route("cloud", (KILN, 1, 1)))
         await page.keyboard.press("Escape")
         await page.locator("#query").focus()
-        await expect(page.locator("#drawer tbody tr").first).to_contain_text("1× cloud")
+        await expect(page.locator("#drawer tbody tr").first).to_contain_text(f"1{TIMES} cloud")
+
+
+def near(pixel: list[int], colour: list[int]) -> bool:
+    """The same colour, but for what smoothing an edge does to it."""
+    return all(abs(one - other) <= 8 for one, other in zip(pixel, colour, strict=True))
 
 
 async def corner(page: MemoryPage) -> tuple[Any, Any]:
