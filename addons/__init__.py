@@ -1,0 +1,20 @@
+"""The suite, as a request to a model meets it. One mitmproxy addon per file, in this order:
+
+| file           | stage                                                                                          |
+|----------------|------------------------------------------------------------------------------------------------|
+| `limits.py`    | request bodies have a largest size, answers have none                                          |
+| `guard.py`     | nothing reaches the suite's own pages through the proxy                                        |
+| `identify.py`  | is it a request to a model, from whom, to whom, in which conversation: makes the `Exchange`    |
+| `scan.py`      | which of the notes are in it                                                                   |
+| `send.py`      | dials the address that was decided on                                                          |
+| `tap.py`       | lets the answer stream through                                                                 |
+| `annotate.py`  | what mitmweb shows: comment, marker, metadata, content view                                    |
+| `record.py`    | activity, sharing counts, events                                                               |
+| `inspector.py` | how many flows mitmweb remembers                                                               |
+| `sidecar.py`   | reads the notes and serves the dashboard                                                       |
+
+Each stage takes the `Exchange` from `flows.py` and adds to it. What they use stands beside them: `providers.py` (who
+serves models, and where), `destinations.py` (local or cloud, and the address to dial), `wire/` (one file per protocol),
+`clients.py`, `encodings.py`. `suite.py` builds it all from `config.py`; `launcher.py` starts it, `cli.py` is the
+command, `demo/` shows it.
+"""

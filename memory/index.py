@@ -220,7 +220,7 @@ class NoteIndex:
             if not (path_prefix or canonical[0] in CAN_BEGIN_A_PREFIX):
                 continue
             for rest in without_prefix(line, first=canonical[0], path_prefix=path_prefix):
-                if len(rest) >= minimum and (key := fingerprint(rest, seed)) in owners:
+                if (key := fingerprint(rest, seed)) in owners:
                     found[row] = key
                     break
         return found

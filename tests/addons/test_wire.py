@@ -326,5 +326,5 @@ def test_real_requests_are_recognised_and_their_model_is_read(shared_data: Path)
         assert not facts.side_request
         counts[protocol] += 1
     assert counts == {
-        "anthropic": 9, "openai-chat": 18, "openai-responses": 13, "gemini": 11, "unknown": 7
+        "anthropic": 9, "openai-chat": 19, "openai-responses": 12, "gemini": 11, "unknown": 7
     }  # fmt: skip

@@ -19,7 +19,7 @@ from memory.sources import make_source
 from tests.bench.measure import Figure, settled_memory
 from tests.bench.synthetic import SyntheticNote, Writer, write_vault
 
-ROUNDS = 3
+ROUNDS = 2
 RESCANS = 5
 GOALS = {5_000: (6.0, 2.0), 50_000: (60.0, 20.0)}
 """Notes -> seconds for the first load."""

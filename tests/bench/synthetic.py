@@ -158,7 +158,7 @@ class Writer:
         if chance() < 0.3:
             lines += [choose(BOILERPLATE), ""]
         wrapped = chance() < 0.3
-        for _ in range(self._random.randint(2, 7)):
+        for _ in range(self._random.randint(2, 6)):
             lines += [*self._block(wrapped=wrapped), ""]
         lines += [f"- {self.sentence()[:-1]}: [[{link}]]" for link in links]
         return SyntheticNote(path, title, "\n".join(lines) + "\n", aliases, tags, links)

@@ -1,0 +1,212 @@
+"""What is written down of an exchange, and when."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from mitmproxy import http
+from mitmproxy.connection import ConnectionState
+from mitmproxy.flow import Error
+
+from addons.flows import Flows
+from addons.record import Carried, Record
+from memory.activity import Activity
+from memory.exchange import Exchange, SentTo
+from memory.exposure import Exposure
+from tests.addons.parts import content, exchange_of, flow_to, listing, reference, seen
+
+SENT = {"model": "claude-test", "to": "cloud", "upstream": "api.anthropic.com:443"}
+
+
+class Heard:
+    """The dashboard's events."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, dict[str, Any]]] = []
+
+    def publish(self, kind: str, data: dict[str, Any]) -> None:
+        self.events.append((kind, data))
+
+
+class Desk:
+    """A `Record` and everything around it, with one exchange under way."""
+
+    def __init__(self, exchange: Exchange | None = None, *, count: bool = True) -> None:
+        self.exchange = exchange or exchange_of(scan=seen(content(), reference()))
+        self.flows, self.activity, self.exposure = Flows(), Activity(), Exposure()
+        self.events, self.carried = Heard(), Carried()
+        self.record = Record(
+            self.flows, self.activity, self.exposure, self.events, self.carried, count=count
+        )
+        self.flow = flow_to()
+        self.flow.server_conn.tls = True
+        self.flows.begin(self.flow, self.exchange)
+
+    def answer(self, status: int = 200) -> None:
+        self.flow.response = http.Response.make(status)
+        self.record.responseheaders(self.flow)
+        self.record.response(self.flow)
+
+    def fail(self, message: str) -> None:
+        self.flow.error = Error(message)
+        self.record.error(self.flow)
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        [entry], _ = self.activity.entries()
+        return entry
+
+
+def test_routed_then_sent_then_answered() -> None:
+    desk = Desk()
+    desk.record.request(desk.flow)
+    assert (desk.entry["sentTo"], desk.entry["outcome"], desk.entry["finishedAt"]) == ([], None, None)
+    assert desk.record.clients == {"claude-code"}
+    assert desk.exposure.to_json() == {}
+
+    before = datetime.now(UTC)
+    desk.flow.response = http.Response.make(200)
+    desk.record.responseheaders(desk.flow)
+    assert desk.exchange.sent_to == [SentTo("claude-test", "cloud", "api.anthropic.com:443")]
+    assert desk.exchange.outcome is None
+    counts = desk.exposure.to_json()
+    assert {note: (one["cloudContent"], one["cloudReference"]) for note, one in counts.items()} == {
+        "vault/Tides.md": (1, 0),
+        "vault/Clock.md": (0, 1),
+    }
+
+    desk.record.response(desk.flow)
+    assert (desk.entry["sentTo"], desk.entry["outcome"], desk.entry["status"]) == ([SENT], "answered", 200)
+    assert desk.exchange.finished_at
+    assert before <= desk.exchange.finished_at <= datetime.now(UTC)
+    assert [(kind, data["outcome"]) for kind, data in desk.events.events] == [
+        ("activity", None),
+        ("activity", "answered"),
+    ]
+    assert desk.events.events[-1][1] is desk.entry
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [(200, "answered"), (204, "answered"), (101, "answered"), (399, "answered"), (400, "failed"), (529, "failed")],
+)
+def test_the_outcome_is_the_answers(status: int, outcome: str) -> None:
+    desk = Desk()
+    desk.answer(status)
+    assert (desk.entry["status"], desk.entry["outcome"], desk.entry["sentTo"]) == (status, outcome, [SENT])
+
+
+def test_annotate_mode_counts_nothing_and_still_says_what_happened() -> None:
+    desk = Desk(count=False)
+    desk.answer()
+    assert (desk.entry["sentTo"], desk.entry["outcome"], desk.exposure.to_json()) == ([], "answered", {})
+    assert desk.carried.before(desk.exchange) == {"vault/Tides.md", "vault/Clock.md"}
+
+
+@pytest.mark.parametrize(
+    ("tcp", "tls", "uses_tls", "counts"),
+    [
+        (None, None, True, False),  # refused
+        (1.0, None, True, False),  # its certificate does not hold
+        (1.0, 2.0, True, True),
+        (1.0, None, False, True),
+        (None, None, False, False),
+    ],
+)
+def test_only_a_connection_that_stands_counts(
+    tcp: float | None, tls: float | None, uses_tls: bool, counts: bool
+) -> None:
+    desk = Desk()
+    server = desk.flow.server_conn
+    server.timestamp_tcp_setup, server.timestamp_tls_setup, server.tls = tcp, tls, uses_tls
+    desk.fail("the connection is gone")
+    assert (desk.entry["sentTo"], bool(desk.exposure.to_json())) == ([SENT] if counts else [], counts)
+    assert desk.carried.before(desk.exchange) == ({"vault/Tides.md", "vault/Clock.md"} if counts else set())
+
+
+@pytest.mark.parametrize(
+    ("message", "client", "outcome"),
+    [
+        ("Client disconnected.", ConnectionState.OPEN, "aborted"),
+        ("peer closed connection", ConnectionState.CLOSED, "aborted"),
+        ("HTTP/2 stream reset by client (CANCEL).", ConnectionState.OPEN, "aborted"),
+        ("server closed connection", ConnectionState.OPEN, "failed"),
+        ("Connection refused", ConnectionState.OPEN, "failed"),
+    ],
+)
+def test_a_client_that_leaves_is_told_from_a_server_that_fails(
+    message: str, client: ConnectionState, outcome: str
+) -> None:
+    desk = Desk()
+    desk.flow.client_conn.state = client
+    desk.fail(message)
+    assert (desk.entry["outcome"], desk.entry["status"]) == (outcome, None)
+
+
+def test_a_stream_that_breaks_keeps_its_status_and_is_counted_once() -> None:
+    desk = Desk()
+    desk.flow.response = http.Response.make(200)
+    desk.record.responseheaders(desk.flow)
+    desk.fail("Client disconnected.")
+    assert (desk.entry["status"], desk.entry["outcome"], desk.entry["sentTo"]) == (200, "aborted", [SENT])
+    assert desk.exposure.to_json()["vault/Tides.md"]["cloudContent"] == 1
+
+
+def test_finishing_twice_does_nothing() -> None:
+    desk = Desk()
+    desk.answer()
+    finished = desk.exchange.finished_at
+    desk.fail("Client disconnected.")
+    desk.answer(500)
+    assert (desk.entry["outcome"], desk.entry["status"], desk.exchange.finished_at) == ("answered", 200, finished)
+    assert len(desk.events.events) == 1
+    assert desk.exposure.to_json()["vault/Tides.md"]["models"] == {"claude-test": 1}
+
+
+def test_a_flow_that_is_no_request_to_a_model_leaves_no_trace() -> None:
+    desk = Desk()
+    other = flow_to("http://files.example/", status=200)
+    desk.record.request(other)
+    desk.record.responseheaders(other)
+    desk.record.response(other)
+    other.error = Error("Client disconnected.")
+    desk.record.error(other)
+    assert (desk.activity.entries(), desk.events.events, desk.record.clients) == (([], None), [], set())
+
+
+def test_a_folder_listing_is_shown_and_not_counted() -> None:
+    desk = Desk(exchange_of(scan=seen(listing())))
+    desk.answer()
+    assert [note["id"] for note in desk.entry["notes"]] == ["vault/Index.md"]
+    assert (desk.entry["sentTo"], desk.exposure.to_json()) == ([SENT], {})
+
+
+# ---- what a conversation carried
+
+
+def test_carried_grows_with_the_conversation() -> None:
+    carried = Carried()
+    first, second = exchange_of("01", scan=seen(content())), exchange_of("02", scan=seen(reference()))
+    assert carried.before(first) == frozenset()
+    carried.add(first)
+    carried.add(second)
+    assert carried.before(exchange_of("03")) == {"vault/Tides.md", "vault/Clock.md"}
+    assert carried.before(exchange_of("03", conversation="rose")) == frozenset()
+    assert carried.before(exchange_of("03", client="codex")) == frozenset()
+
+
+def test_without_a_conversation_nothing_is_carried() -> None:
+    carried = Carried()
+    alone = exchange_of(conversation=None, scan=seen(content()))
+    carried.add(alone)
+    assert carried.before(alone) == frozenset()
+
+
+def test_the_conversations_that_were_longest_silent_are_forgotten() -> None:
+    carried = Carried(most=2)
+    for conversation in ("tulip", "rose", "tulip", "lily"):
+        carried.add(exchange_of(conversation=conversation, scan=seen(content())))
+    kept = {name: bool(carried.before(exchange_of(conversation=name))) for name in ("tulip", "rose", "lily")}
+    assert kept == {"tulip": True, "rose": False, "lily": True}
