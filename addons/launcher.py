@@ -80,7 +80,13 @@ def launch(config: Config, when_running: WhenRunning, *, flags: Sequence[str] = 
     config, dashboard = claim_ports(config)
     with tempfile.TemporaryDirectory(prefix="mitmemory-") as nothing_kept:
         confdir = (config.state or Path(nothing_kept)) / "mitmproxy"
-        confdir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            confdir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            dashboard.close()
+            raise StartError(
+                f"{error.filename} cannot be made ({error.strerror}): set state to another directory"
+            ) from error
         try:
             mitmproxy_main.run(
                 _master(config, dashboard, confdir, when_running),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
+from contextlib import suppress
 from dataclasses import replace
 
 from mitmproxy import http
@@ -22,9 +23,11 @@ from memory.library import NoteLibrary
 logger = logging.getLogger(__name__)
 
 MOST_FAILURES = 20
+FIRST_SCAN_SECONDS = 10.0
 
 OFF = Scan("unscanned", ("off",))
 WEBSOCKET = Scan("unscanned", ("WebSocket messages are not read yet",))
+STILL_READING = Scan("unscanned", ("the notes are still being read",))
 NOT_ARRIVED = Scan("unscanned", ("the body did not arrive",))
 TOO_LARGE = Scan("unscanned", ("the body is larger than proxy.max_body",))
 
@@ -78,6 +81,14 @@ class ScanRequests:
             found,
             sightings=tuple(replace(sighting, resent=sighting.note in before) for sighting in found.sightings),
         )
+
+    async def _notes_are_read(self) -> bool:
+        """The first requests after a start wait a while for the notes; later ones never do."""
+        if self._library.snapshot.loaded_at is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_SCAN_SECONDS):
+                    await self._library.scan()
+        return self._library.snapshot.loaded_at is not None
 
     async def _find(self, body: Body, size: int) -> Scan:
         index = self._library.snapshot.index

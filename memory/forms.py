@@ -41,8 +41,6 @@ def read_form(body: bytes, content_type: str) -> Form:
     fields: list[tuple[str, str]] = []
     left_out = len(parts) < 2
     for number, part in enumerate(parts[1:]):
-        if part.startswith(b"--"):
-            break
         head, _, content = part.partition(b"\r\n\r\n")
         text = _text(content)
         if text is None:

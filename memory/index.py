@@ -194,7 +194,7 @@ class NoteIndex:
         content = {note for notes in found.values() for note in notes}
         grades: dict[FoundMention, None] = {}
         for row, note, listed in mentions:
-            if note in content or (self._careful and content and self._is_of(content, rows.get(row), lines[row])):
+            if self._careful and content and self._is_of(content, rows.get(row), lines[row]):
                 continue
             grades[FoundMention(note, "listing" if listed else "reference")] = None
         return Found(found, tuple(grades))

@@ -57,7 +57,7 @@ def _likeness(line: str, is_note: Callable[[str], bool]) -> Likeness:
         return Likeness.YES if name and not re.search(r"\s#|:\s|[.!?]$", name) else Likeness.NO
     bullet = _BULLET.match(line)
     name = (line[bullet.end() :] if bullet else line).strip()
-    if _FREE_OF_SPACES.fullmatch(name) and "://" not in name:
+    if _FREE_OF_SPACES.fullmatch(name):
         if "/" in name or "\\" in name or _EXTENSION.search(name):
             return Likeness.YES
         return Likeness.MAYBE if name[-1].isalnum() else Likeness.NO

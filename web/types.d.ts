@@ -93,6 +93,8 @@ interface SuiteStatus {
   requests?: { complete: number; partial: number; unscanned: number };
   sources?: SourceState[];
   warnings?: string[];
+  /** `memory.track_sharing` of mitm.yaml. */
+  trackSharing?: boolean;
   role?: "admin" | "read_only";
 }
 

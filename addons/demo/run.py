@@ -80,8 +80,8 @@ class Show:
         self._console = console
         self._once = once
         self._playing: asyncio.Task[None] | None = None
-        self.code = 1
-        """0 once everything has been seen as it was sent."""
+        self.code = 1 if once else 0
+        """What the command ends with: with `once` 0 when everything was seen as it was sent, else that it was ended."""
 
     def begin(self, running: Running, end: Callable[[], None]) -> None:
         """Called by the launcher once the suite is up; `end` ends it."""

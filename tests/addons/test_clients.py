@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from addons.clients import client_of
@@ -48,6 +48,7 @@ def test_the_client_of_a_user_agent(user_agent: str, client: str) -> None:
     assert client_of(user_agent) == client
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_whatever_is_sent_becomes_a_slug(user_agent: str) -> None:
     client = client_of(user_agent)

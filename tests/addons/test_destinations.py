@@ -140,9 +140,7 @@ async def test_of_two_addresses_the_one_that_answers_is_dialled(
         assert destinations.dial("localhost", port) == (dialled, port)
 
 
-async def test_an_address_that_never_answers_costs_half_a_second(
-    names: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_address_that_never_answers_costs_half_a_second(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     open_connection = asyncio.open_connection
 
     async def connect(host: str, port: int) -> Any:

@@ -30,7 +30,6 @@ def limits() -> Iterator[Limits]:
 def stream_of(flow: http.HTTPFlow, limit: str = "1k") -> HttpStream:
     """mitmproxy's own stream, about to read a body."""
     stream = HttpStream(Context(tflow.tclient_conn(), options.Options()), 1)
-    stream.context.options.update_defer(body_size_limit=limit, stream_large_bodies=None, validate_inbound_headers=True)
     stream.context.options.add_option("body_size_limit", str | None, limit, "")
     stream.context.options.add_option("stream_large_bodies", str | None, None, "")
     stream.flow = flow

@@ -114,6 +114,43 @@ def test_a_body_above_the_limit_is_refused_and_nothing_leaves(suite: SuiteProces
     assert (upstream.connections, len(upstream.requests)) == before
 
 
+def test_events_tell_when_a_request_is_routed_and_when_it_is_over(suite: SuiteProcess) -> None:
+    listen = ["curl", "-sSN", "--max-time", "30", "-H", f"Authorization: Bearer {suite.tokens['read_only']}"]
+    with subprocess.Popen([*listen, f"{suite.dashboard}api/events"], stdout=subprocess.PIPE, text=True) as page:
+        assert page.stdout
+        assert page.stdout.readline().startswith("retry: ")
+        curl(suite, URL, body=messages(GARDEN))
+        told = []
+        while len(told) < 2:
+            line = page.stdout.readline()
+            assert line
+            if line.startswith("data: ") and "startedAt" in line:
+                told.append(json.loads(line.removeprefix("data: ")))
+        page.kill()
+    routed, over = told
+    assert routed["id"] == over["id"] == suite.activity()[0]["id"]
+    assert (routed["outcome"], routed["sentTo"], notes_of(routed)) == (None, [], {"vault/Garden.md": ("line", 2, 2)})
+    assert over == suite.activity()[0]
+
+
+def test_mitmweb_shows_what_a_request_carried(
+    tmp_path: Path, vault: Path, upstream: RawUpstream, authority: AuthorityPaths
+) -> None:
+    config = configuration(vault, {"anthropic": f"https://127.0.0.1:{upstream.port}"})
+    with SuiteProcess(tmp_path, config, trust=authority.authority, inspector=True) as suite:
+        curl(suite, URL, body=messages(HARBOUR))
+        suite.activity()
+        address, _, token = suite.inspector.partition("/?token=")
+        ask = ["curl", "-sS", "-H", f"Authorization: Bearer {token}"]
+        flows = json.loads(subprocess.run([*ask, f"{address}/flows"], capture_output=True, check=True).stdout)
+        assert [(flow["comment"], flow["marked"]) for flow in flows] == [("1 note -> claude-test (cloud)", "🧠")]
+        assert flows[0]["request"]["pretty_host"] == "api.anthropic.com"
+        content = f"{address}/flows/{flows[0]['id']}/request/content/"
+        chosen = json.loads(subprocess.run([*ask, f"{content}auto.json"], capture_output=True, check=True).stdout)
+        assert chosen["view_name"] == "Memory"
+        assert "  vault/projects/Harbour.md:\n    found: 3/3 lines\n    at:\n    - /messages/0/content" in chosen["text"]
+
+
 def test_requests_that_ask_no_model_are_not_recorded(suite: SuiteProcess) -> None:
     curl(suite, URL, body=messages("mark"))
     before = suite.activity()[0]["id"]

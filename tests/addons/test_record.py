@@ -37,9 +37,7 @@ class Desk:
         self.exchange = exchange or exchange_of(scan=seen(content(), reference()))
         self.flows, self.activity, self.exposure = Flows(), Activity(), Exposure()
         self.events, self.carried = Heard(), Carried()
-        self.record = Record(
-            self.flows, self.activity, self.exposure, self.events, self.carried, count=count
-        )
+        self.record = Record(self.flows, self.activity, self.exposure, self.events, self.carried, count=count)
         self.flow = flow_to()
         self.flow.server_conn.tls = True
         self.flows.begin(self.flow, self.exchange)

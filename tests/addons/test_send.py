@@ -139,7 +139,11 @@ def test_a_request_is_sent_with_the_gateways_scheme_and_shown_with_the_clients(s
 
 def test_a_request_that_is_answered_already_or_goes_elsewhere_keeps_its_scheme() -> None:
     send = sender("http")
-    for flow in (flow_to(status=403), flow_to("https://api.openai.com/v1/responses"), flow_to("https://files.example/")):
+    for flow in (
+        flow_to(status=403),
+        flow_to("https://api.openai.com/v1/responses"),
+        flow_to("https://files.example/"),
+    ):
         send.request(flow)
         assert flow.request.scheme == "https"
     plain = flow_to("http://files.example/")

@@ -61,7 +61,7 @@ def table(name: str, measured: Sequence[Figure]) -> Table:
             shown(figure.aim, figure),
             verdict(figure),
             figure.baseline,
-            "" if figure.ratio is None else f"×{figure.ratio:.2f}" if figure.ratio < 10 else f"×{figure.ratio:.0f}",
+            "" if figure.ratio is None else f"{figure.ratio:.2f}" if figure.ratio < 10 else f"{figure.ratio:.0f}",
             figure.note,
         )
     return rows
@@ -69,7 +69,7 @@ def table(name: str, measured: Sequence[Figure]) -> Table:
 
 def shown(value: float | None, figure: Figure) -> str:
     if value is None:
-        return "–"
+        return "none"
     number = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
     return f"{number} {figure.unit}"
 

@@ -30,6 +30,8 @@ TURN = 20_000
 ANSWER = encoded({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-bench", "content": []})
 EVENT = b'event: ping\ndata: {"type": "ping"}\n\n'
 STREAM = b"/v1/messages?stream"
+READ_SECONDS = 180.0
+"""How long reading the notes may take on a busy machine. No figure."""
 END_SECONDS = 10.0
 
 
@@ -75,7 +77,7 @@ def figures(seed: int, *, large: bool) -> Iterator[Figure]:
         }
         try:
             with SuiteProcess(work, config, trust=authority.authority) as suite:
-                assert len(suite.api("api/memory").body["nodes"]) == NOTES  # asked first, so that all is read
+                wait_until_read(suite)
                 with bare_proxy(suite, upstream.port) as (bare, port):
                     context = ssl.create_default_context(cafile=suite.ca)
                     sides = (
@@ -89,6 +91,13 @@ def figures(seed: int, *, large: bool) -> Iterator[Figure]:
                     yield later(*sides)
         finally:
             runner.run(upstream.stop())
+
+
+def wait_until_read(suite: SuiteProcess) -> None:
+    deadline = time.monotonic() + READ_SECONDS
+    while suite.api("api/status").body["notes"] < NOTES:
+        assert time.monotonic() < deadline, suite.log
+        time.sleep(0.2)
 
 
 async def answer(request: RawRequest, writer: asyncio.StreamWriter) -> None:

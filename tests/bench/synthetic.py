@@ -17,13 +17,18 @@ import numpy as np
 
 from memory.notes import Link, MemoryDocument, Note
 
-COMMON = (
+
+def _list(words: str) -> tuple[str, ...]:
+    return tuple(words.split())
+
+
+COMMON = _list(
     "the and to of a in it is that for on with as was but at this by from or be not are have we so which one if when "
     "then there can more about into out up no than only over after before through because while still again just now"
-).split()
-ONSETS = "b br c ch d dr f fl g gr h j k l m n p pl qu r s sh sl st t th tr v w y z".split()
-VOWELS = "a e i o u ai ea ee ie oa ou".split()
-CODAS = ["", "", "", "n", "r", "l", "s", "t", "nd", "st", "ck", "m"]
+)
+ONSETS = _list("b br c ch d dr f fl g gr h j k l m n p pl qu r s sh sl st t th tr v w y z")
+VOWELS = _list("a e i o u ai ea ee ie oa ou")
+CODAS = ("", "", "", *_list("n r l s t nd st ck m"))
 VOCABULARY = 30_000
 ZIPF_EXPONENT = 1.05
 FOLDERS = ("projects", "projects/clients", "areas", "areas/health", "people", "daily", "meetings", "reading", "archive")
@@ -36,7 +41,9 @@ BOILERPLATE = (
 )
 """Lines that many notes have: none of them says anything about one note."""
 TOOLS = ("Read", "Edit", "Write", "Bash", "Grep", "Glob", "Task", "WebFetch")
-REMINDER = "\n\n<system-reminder>\nThe file list may be out of date; read a file before you change it.\n</system-reminder>"
+REMINDER = (
+    "\n\n<system-reminder>\nThe file list may be out of date; read a file before you change it.\n</system-reminder>"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +146,9 @@ class Writer:
 
     def vault(self, count: int) -> list[SyntheticNote]:
         """`count` notes of about 1.2 kB that link to each other; some notes are linked to far more than others."""
-        titles = [" ".join(word.capitalize() for word in self.rare_words(self._random.randint(1, 4))) for _ in range(count)]
+        titles = [
+            " ".join(word.capitalize() for word in self.rare_words(self._random.randint(1, 4))) for _ in range(count)
+        ]
         paths: dict[str, str] = {}
         for number, title in enumerate(titles):
             path = f"{self._random.choice(FOLDERS)}/{title}.md"
@@ -153,7 +162,9 @@ class Writer:
         tags = tuple(self._random.sample(TAGS, self._random.choice((0, 1, 1, 2))))
         links = tuple(choose(hubs if chance() < 0.5 else titles) for _ in range(self._random.choice((0, 1, 1, 2, 3))))
         lines = ["---", f"tags: [{', '.join(tags)}]", f"aliases: [{', '.join(aliases)}]"]
-        lines += [f"created: 20{self._random.randint(18, 26)}-0{self._random.randint(1, 9)}-1{self._random.randint(0, 9)}"]
+        lines += [
+            f"created: 20{self._random.randint(18, 26)}-0{self._random.randint(1, 9)}-1{self._random.randint(0, 9)}"
+        ]
         lines += ["---", f"# {title}", ""]
         if chance() < 0.3:
             lines += [choose(BOILERPLATE), ""]

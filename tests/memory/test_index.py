@@ -6,7 +6,7 @@ import gc
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.index import LineFacts, NoteIndex
@@ -109,6 +109,7 @@ def test_only_newlines_part_lines() -> None:
     assert index.facts("vault/a.md") == LineFacts(1, 1)
     assert found(index, LINE) == {}
     assert found(index, f"{LINE} {OTHER}") == {"vault/a.md": (1, 1)}
+    assert found(NoteIndex.build([note("a.md", LINE)]), f"{LINE}\u2028{OTHER}\x0c{LINE}\x85{OTHER}") == {}
 
 
 def test_a_line_is_looked_up_as_it_stands_first() -> None:
@@ -183,6 +184,7 @@ lines = st.tuples(prefixes, st.one_of(texts, arbitrary), st.sampled_from(["", " 
 documents = st.lists(lines, max_size=8).map("\n".join)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.lists(documents, max_size=6), documents, st.sampled_from([8, 24]))
 def test_the_index_finds_what_the_reference_finds(bodies: list[str], text: str, minimum: int) -> None:
     notes = [note(f"{number}.md", body) for number, body in enumerate(bodies)]
@@ -195,6 +197,7 @@ def test_the_index_finds_what_the_reference_finds(bodies: list[str], text: str, 
     assert found(index, text) == expected
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.lists(documents, min_size=1, max_size=6), st.data())
 def test_a_body_made_of_the_notes_own_lines_finds_what_the_reference_finds(
     bodies: list[str], data: st.DataObject

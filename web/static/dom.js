@@ -38,6 +38,7 @@ export function h(tag, attributes = {}, ...children) {
 export function icon(name) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("class", "icon");
+  svg.setAttribute("viewBox", "0 0 16 16");
   svg.setAttribute("aria-hidden", "true");
   const use = document.createElementNS(SVG, "use");
   use.setAttribute("href", new URL(`static/icons/${name}.svg#icon`, root).href);

@@ -83,6 +83,7 @@ function said(status) {
   for (const source of status.sources ?? []) {
     if (source.error) parts.push(attention(`Source ${source.name}: ${source.error}`));
   }
+  if (status.trackSharing === false) parts.push(attention("Requests are not scanned: memory.track_sharing is false"));
   for (const warning of status.warnings ?? []) parts.push(attention(warning));
   return parts;
 }

@@ -145,7 +145,7 @@ function draw(all, links) {
       byId("map").replaceChildren();
       showTable(true);
       byId("drawer").prepend(
-        h("p", { class: "notice" }, icon("warning"), "This browser shows no WebGL, so there is no map here. The table says the same."),
+        h("p", { class: "notice" }, icon("warning"), "This browser has no WebGL, so the map cannot be drawn. The table says the same."),
       );
     }
   }
@@ -248,7 +248,7 @@ function legend(hues) {
 
 function addButtons() {
   const button = (/** @type {string} */ name, /** @type {string} */ word, /** @type {() => void} */ onclick) =>
-    h("button", { type: "button", title: word, onclick }, icon(name), h("span", {}, word));
+    h("button", { type: "button", class: name, title: word, onclick }, icon(name), h("span", {}, word));
   const rescanButton = button("rescan", "Rescan", () => void rescan(rescanButton));
   const clearButton = button("clear", "Clear sharing", () => void clearSharing());
   const tableButton = button("table", "Table", () => showTable(byId("drawer").hidden));
@@ -267,6 +267,7 @@ function addButtons() {
 /** @param {boolean} shown */
 function showTable(shown) {
   byId("drawer").hidden = !shown;
+  if (shown) table.refresh();
   byId("main").classList.toggle("with-table", shown);
   byId("table-button").setAttribute("aria-expanded", String(shown));
 }

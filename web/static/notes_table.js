@@ -48,9 +48,9 @@ export function notesTable({ exposure, onFocus, onEnter }) {
       shown = nodes;
       fill();
     },
-    /** Sharing changed. Not while someone walks the rows, and not more than once in a while. */
+    /** Sharing changed. Not while someone walks the rows, nor out of sight, nor more than once in a while. */
     refresh() {
-      if (asked) return;
+      if (asked || !table.element.checkVisibility()) return;
       asked = setTimeout(() => {
         asked = 0;
         if (!table.element.contains(document.activeElement)) fill();

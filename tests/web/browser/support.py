@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright
 
 from memory.activity import Activity
 from memory.exchange import Decision, Exchange, Outcome, Place, Scan, SentTo, Sighting
@@ -192,14 +192,15 @@ class Visitor:
         page = await self.context.new_page()
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         # A refused resource or a violated policy is a console error too.
-        page.on("console", lambda message: message.type in ("error", "warning") and self.hear(message.text))
+        page.on("console", self.hear)
         await page.goto(address)
         return page
 
-    def hear(self, text: str) -> None:
+    def hear(self, message: ConsoleMessage) -> None:
         # The software renderer, and what the tests themselves read from the canvas, are no fault of the page.
-        if "GPU stall due to ReadPixels" not in text and "willReadFrequently" not in text:
-            self.complaints.append(text)
+        ours = "GPU stall due to ReadPixels" not in message.text and "willReadFrequently" not in message.text
+        if message.type in ("error", "warning") and ours:
+            self.complaints.append(message.text)
 
 
 async def until[T](ask: Callable[[], Awaitable[T]], holds: Callable[[T], bool] = bool) -> T:
@@ -240,7 +241,7 @@ class MemoryPage:
 
     async def pixel(self, note: str, beside: float = 0) -> list[int]:
         """Red, green, blue, alpha of the glow's canvas, `beside` px right of the edge of the dot; 0: its centre."""
-        return await self.page.evaluate(
+        channels: list[int] = await self.page.evaluate(
             """([note, beside]) => {
                 const {x, y, radius} = __mitmemory.spot(note), scale = devicePixelRatio;
                 const context = document.querySelector("canvas.glow").getContext("2d");
@@ -249,6 +250,7 @@ class MemoryPage:
             }""",
             [note, beside],
         )
+        return channels
 
 
 @asynccontextmanager

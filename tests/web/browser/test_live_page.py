@@ -100,13 +100,18 @@ async def test_rows_are_walked_with_the_arrow_keys(suite: Suite, visitor: Visito
 
 async def test_status_line_says_how_the_suite_is(suite: Suite, visitor: Visitor) -> None:
     suite.state["sources"] = [{"name": "vault", "error": "not a folder: ~/vault", "enabled": True}]
+    suite.state["trackSharing"] = False
     suite.state["warnings"] = ["The index is old."]
     page = await open_live(suite, visitor)
     line = page.locator("#status")
     for said in ("127.0.0.1:8080", "dispatch", "7 notes", "1 client", "75 % of 4 requests scanned"):
         await expect(line).to_contain_text(said)
     await expect(line.locator(".attention:visible")).to_have_text(
-        ["Source vault: not a folder: ~/vault", "The index is old."]
+        [
+            "Source vault: not a folder: ~/vault",
+            "Requests are not scanned: memory.track_sharing is false",
+            "The index is old.",
+        ]
     )
     await line.get_by_role("link", name="7 notes").click()
     await MemoryPage(page).ready()

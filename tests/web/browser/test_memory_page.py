@@ -65,7 +65,9 @@ async def test_click_opens_the_panel_with_every_fact(memory_page: MemoryPage, su
     await expect(request).to_contain_text("claude-sonnet-4 (cloud)")
     await expect(request).to_contain_text("1/2 lines")
     await expect(request).to_contain_text("again")
-    assert (await panel.bounding_box() or {})["width"] == 360
+    box = await panel.bounding_box()
+    assert box is not None
+    assert box["width"] == 360
 
     await panel.locator("a", has_text="Lamp").click()
     await expect(panel.locator("h2")).to_have_text("Lamp")

@@ -1,0 +1,183 @@
+"""What a person sees of an exchange in the inspector."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from mitmproxy import contentviews, flowfilter, http
+from mitmproxy.io import FlowReader, FlowWriter
+from mitmproxy.test import taddons
+
+from addons.annotate import ENTRY, Annotate, MemoryView, annotate, comment, describe, marker
+from addons.flows import Flows
+from memory.exchange import Decision, Exchange, Scan
+from tests.addons.parts import content, exchange_of, flow_to, reference, seen
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "0 notes -> claude-test (cloud)"),
+        ({"scan": seen(content())}, "1 note -> claude-test (cloud)"),
+        ({"scan": seen(content(), reference()), "to": "local"}, "2 notes -> claude-test (local)"),
+        ({"model": ""}, "0 notes -> anthropic (cloud)"),
+        ({"scan": Scan("unscanned", ("off",))}, "unscanned -> claude-test (cloud)"),
+        ({"scan": Scan("partial", ("not JSON",))}, "partial -> claude-test (cloud)"),
+        ({"scan": Scan("partial", ("not JSON",), (content(),))}, "1 note, partial -> claude-test (cloud)"),
+    ],
+)
+def test_the_comment(changes: dict[str, Any], said: str) -> None:
+    assert comment(exchange_of(**changes)) == said
+
+
+@pytest.mark.parametrize(
+    ("changes", "marked"),
+    [
+        ({}, ""),
+        ({"to": "local"}, ""),
+        ({"scan": seen(content())}, ":brain:"),
+        ({"scan": seen(reference())}, ":brain:"),
+        ({"scan": seen(content()), "to": "local"}, ":house:"),
+        ({"scan": seen(content()), "to": "local", "decision": Decision("block", "stay")}, ":no_entry:"),
+        ({"decision": Decision("block", "stay")}, ":no_entry:"),
+    ],
+)
+def test_the_marker(changes: dict[str, Any], marked: str) -> None:
+    assert marker(exchange_of(**changes)) == marked
+
+
+def test_a_flow_carries_its_exchange_and_brings_it_up_to_date() -> None:
+    flows, flow = Flows(), flow_to()
+    exchange = exchange_of(scan=seen(content(), reference()))
+    flows.begin(flow, exchange)
+    addon = Annotate(flows)
+    addon.request(flow)
+    assert (flow.comment, flow.marked) == ("2 notes -> claude-test (cloud)", ":brain:")
+    assert flow.metadata == {"memory.exchange": exchange.to_json(), "memory.notes": "vault/Tides.md, vault/Clock.md"}
+    exchange.status = 200
+    addon.responseheaders(flow)
+    assert flow.metadata[ENTRY]["status"] == 200
+
+
+def test_another_flow_is_left_alone() -> None:
+    flow = flow_to("http://files.example/")
+    addon = Annotate(Flows())
+    addon.request(flow)
+    addon.responseheaders(flow)
+    assert (flow.comment, flow.marked, flow.metadata) == ("", "", {})
+
+
+def test_the_metadata_is_plain_json_that_is_saved_and_found_again() -> None:
+    flow = flow_to(status=200)
+    annotate(flow, exchange_of(scan=seen(content(), reference())))
+    assert json.loads(json.dumps(flow.metadata)) == flow.metadata
+    saved = io.BytesIO()
+    FlowWriter(saved).add(flow)
+    saved.seek(0)
+    [loaded] = FlowReader(saved).stream()
+    assert loaded.metadata == flow.metadata
+    for expression, matches in (("~meta memory.notes", True), ("~meta Tides", True), ("~comment rose", False)):
+        assert bool(flowfilter.match(expression, loaded)) is matches
+
+
+# ---- the content view
+
+
+def entry_of(**changes: Any) -> dict[str, Any]:
+    return exchange_of(**changes).to_json()
+
+
+def test_describe() -> None:
+    assert describe(entry_of(scan=seen(content(matched=1, distinctive=3, resent=True), reference()))) == (
+        "to: claude-test (cloud), anthropic, anthropic\n"
+        "client: claude-code\n"
+        "decision: allow\n"
+        "scan: complete\n"
+        "notes:\n"
+        "  vault/Tides.md:\n"
+        "    found: 1/3 lines, again\n"
+        "    at:\n"
+        "    - /messages/0/content (line, 1)\n"
+        "  vault/Clock.md:\n"
+        "    found: reference\n"
+        "    at:\n"
+        "    - /system (reference, 0)\n"
+    )
+    assert describe(entry_of(model="", scan=Scan("partial", ("not JSON: multipart", "attachment")))) == (
+        "to: unknown model (cloud), anthropic, anthropic\n"
+        "client: claude-code\n"
+        "decision: allow\n"
+        "scan: 'partial, not JSON: multipart, attachment'\n"
+        "notes: none\n"
+    )
+
+
+NAME = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1)
+
+
+@settings(deadline=None, max_examples=50)
+@given(model=NAME, note=NAME)
+@example("m: x", "vault/What: a # tale.md")
+@example("{a: 1}", "- *x")
+@example("null", "日記/🐈.md")
+@example("'", "a " * 500)
+@example("\ud800", "\x1b\0\r\n")
+def test_a_description_is_yaml_whatever_models_and_notes_are_called(model: str, note: str) -> None:
+    read = yaml.safe_load(describe(entry_of(model=model, scan=seen(content(note)))))
+    assert read["to"] == f"{model} (cloud), anthropic, anthropic"
+    assert read["notes"] == {note: {"found": "2/2 lines", "at": ["/messages/0/content (line, 2)"]}}
+
+
+def view_of(exchange: Exchange | None, *, answer: bool = False) -> contentviews.Metadata:
+    flow = flow_to(status=200)
+    if exchange is not None:
+        annotate(flow, exchange)
+    message: http.Message | None = flow.response if answer else flow.request
+    return contentviews.Metadata(flow=flow, content_type="application/json", http_message=message)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "priority"),
+    [
+        (view_of(exchange_of(scan=seen(content()))), 2),
+        (view_of(exchange_of()), 0),
+        (view_of(exchange_of(scan=seen(content())), answer=True), -1),
+        (view_of(None), -1),
+        (contentviews.Metadata(), -1),
+    ],
+)
+def test_the_view_comes_first_where_there_are_notes(metadata: contentviews.Metadata, priority: float) -> None:
+    assert MemoryView().render_priority(b"{}", metadata) == priority
+
+
+def test_the_view_shows_the_description() -> None:
+    exchange = exchange_of(scan=seen(content()))
+    assert MemoryView().prettify(b"{}", view_of(exchange)) == describe(exchange.to_json())
+    for metadata in (view_of(None), contentviews.Metadata()):
+        with pytest.raises(ValueError, match="not a request to a model"):
+            MemoryView().prettify(b"{}", metadata)
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    Annotate(Flows()).running()
+    with taddons.context():
+        yield
+    contentviews.registry._by_name.pop("memory", None)
+
+
+def test_mitmproxy_chooses_the_view_by_itself(registered: None) -> None:
+    flow = flow_to(body={"model": "claude-test"}, status=200)
+    annotate(flow, exchange_of(scan=seen(content())))
+    shown = contentviews.prettify_message(flow.request, flow)
+    assert (shown.view_name, shown.syntax_highlight) == ("Memory", "yaml")
+    assert shown.text == describe(flow.metadata[ENTRY])
+    assert flow.response
+    assert contentviews.prettify_message(flow.response, flow).view_name != "Memory"

@@ -1,0 +1,271 @@
+"""Which flows become exchanges, and what is known of them before they are scanned."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import threading
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from mitmproxy import http
+
+from addons.destinations import Destinations
+from addons.flows import Flows
+from addons.identify import INLINE_BYTES, Identify, is_websocket_upgrade
+from addons.providers import Provider, ProviderConfig, ProviderTable
+from memory.body import Body, read_body, scan_body
+from memory.exchange import Exchange, Place, Scan
+from memory.index import NoteIndex
+from tests.addons.parts import MESSAGES, flow_to
+
+ASKED = {"model": "claude-test", "messages": [{"role": "user", "content": "When is high tide?"}]}
+
+
+class Judge(Destinations):
+    """Says `local` and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[str, str, str, int]] = []
+
+    async def decide(self, provider: Provider, model: str, host: str, port: int) -> Place:
+        self.asked.append((provider.name, model, host, port))
+        return "local"
+
+
+class Desk:
+    def __init__(self, *providers: ProviderConfig, largest_body: int = 10**8) -> None:
+        self.flows, self.judge = Flows(), Judge()
+        self.identify = Identify(ProviderTable(providers), self.judge, self.flows, largest_body=largest_body)
+
+    async def meet(self, flow: http.HTTPFlow) -> Exchange | None:
+        self.identify.requestheaders(flow)
+        await self.identify.request(flow)
+        return self.flows.of(flow)
+
+    async def exchange(self, *arguments: Any, **more: Any) -> Exchange:
+        exchange = await self.meet(flow_to(*arguments, **more))
+        assert exchange
+        return exchange
+
+
+async def test_a_request_to_a_model() -> None:
+    desk, before = Desk(), datetime.now(UTC)
+    flow = flow_to(MESSAGES + "?beta=true", ASKED, headers={"User-Agent": "claude-cli/2.1.197 (external, sdk-cli)"})
+    desk.identify.requestheaders(flow)
+    early = desk.flows.of(flow)
+    assert early
+    assert (early.to, early.model, early.scan.state, flow.request.stream) == ("cloud", "", "unscanned", False)
+    await desk.identify.request(flow)
+    exchange = desk.flows.of(flow)
+    assert exchange is early
+    assert re.fullmatch(r"[0-9a-f]{14}", exchange.id)
+    assert before <= exchange.started_at <= datetime.now(UTC)
+    assert (exchange.provider, exchange.protocol, exchange.model, exchange.client) == (
+        "anthropic",
+        "anthropic",
+        "claude-test",
+        "claude-code",
+    )
+    assert (exchange.to, exchange.upstream, exchange.side_request) == ("local", "api.anthropic.com:443", False)
+    assert exchange.request_bytes == len(flow.request.raw_content or b"")
+    assert desk.judge.asked == [("anthropic", "claude-test", "api.anthropic.com", 443)]
+    body = desk.flows.take_body(flow)
+    assert body
+    assert body.json == ASKED
+    assert desk.flows.take_body(flow) is None
+
+
+async def test_what_is_for_no_provider_passes_unread() -> None:
+    desk, flow = Desk(), flow_to("http://files.example/v1/messages", ASKED)
+    assert await desk.meet(flow) is None
+    assert (flow.request.stream, desk.judge.asked, desk.flows.take_body(flow)) == (True, [], None)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "OPTIONS"])
+async def test_a_request_without_a_body_is_no_exchange_but_goes_where_its_provider_is(method: str) -> None:
+    desk, flow = Desk(), flow_to("https://api.anthropic.com/v1/models", method=method)
+    assert await desk.meet(flow) is None
+    assert flow.request.stream is False
+    assert desk.judge.asked == [("anthropic", "", "api.anthropic.com", 443)]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
+async def test_whatever_has_a_body_is_an_exchange(method: str) -> None:
+    exchange = await Desk().exchange("https://api.anthropic.com/v1/files", b"text", method=method)
+    assert (exchange.protocol, exchange.model, exchange.conversation) == ("unknown", "", None)
+
+
+async def test_what_was_answered_already_is_left_alone() -> None:
+    desk = Desk()
+    for url in (MESSAGES, "http://files.example/"):
+        flow = flow_to(url, status=403)
+        desk.identify.requestheaders(flow)
+        assert (desk.flows.of(flow), flow.request.stream) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("url", "headers", "protocol"),
+    [
+        ("https://api.openai.com/v1/responses", {"Upgrade": "websocket"}, "openai-responses"),
+        ("https://chatgpt.com/backend-api/codex/responses", {"Upgrade": "WebSocket"}, "openai-responses"),
+        ("https://chatgpt.com/notifications", {"Upgrade": "websocket"}, None),
+        ("https://api.openai.com/v1/responses", {"Upgrade": "h2c"}, None),
+        ("https://api.openai.com/v1/responses", {}, None),
+    ],
+)
+async def test_a_websocket_to_a_model_is_an_exchange(url: str, headers: dict[str, str], protocol: str | None) -> None:
+    exchange = await Desk().meet(flow_to(url, method="GET", headers=headers))
+    assert (exchange.protocol if exchange else None) == protocol
+
+
+def test_is_websocket_upgrade() -> None:
+    assert is_websocket_upgrade(flow_to(headers={"Upgrade": "WebSocket"}).request) is True
+    assert is_websocket_upgrade(flow_to().request) is False
+
+
+async def test_a_providers_own_word_on_its_protocol_counts_where_the_path_says_nothing() -> None:
+    desk = Desk(ProviderConfig("lab", hosts=("lab.example:8000",), protocol="ollama"))
+    protocols = [
+        (await desk.exchange(f"http://lab.example:8000{path}", ASKED)).protocol
+        for path in ("/ask", "/v1/chat/completions", "/api/chat")
+    ]
+    assert protocols == ["ollama", "openai-chat", "ollama"]
+
+
+async def test_a_final_slash_changes_nothing() -> None:
+    exchange = await Desk().exchange("https://api.openai.com/v1/responses/", {"model": "gpt-test", "input": "Hello"})
+    assert (exchange.protocol, exchange.model, exchange.side_request) == ("openai-responses", "gpt-test", False)
+
+
+async def test_counting_tokens_is_a_side_request() -> None:
+    assert (await Desk().exchange(f"{MESSAGES}/count_tokens", ASKED)).side_request
+
+
+# ---- ids
+
+
+@pytest.mark.parametrize("clock", [[5_000_000] * 4, [5_000_999] * 4, [9_000_000, 4_000_000, 9_000_000, 9_001_000]])
+def test_ids_increase_also_when_the_clock_stands_still_or_goes_back(
+    monkeypatch: pytest.MonkeyPatch, clock: list[int]
+) -> None:
+    identify = Desk().identify
+    moments = iter(clock)
+    monkeypatch.setattr("addons.identify.time.time_ns", lambda: next(moments))
+    first = clock[0] // 1000
+    assert [identify._next_id() for _ in clock] == [f"{first + step:014x}" for step in range(4)]
+
+
+def test_an_id_is_the_time_in_microseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("addons.identify.time.time_ns", lambda: 1_772_600_767_089_000_999)
+    assert Desk().identify._next_id() == f"{1_772_600_767_089_000:014x}"
+
+
+# ---- conversations
+
+
+async def test_a_clients_own_key_is_the_conversation() -> None:
+    exchange = await Desk().exchange(body=ASKED, headers={"X-Claude-Code-Session-Id": "tulip"})
+    assert exchange.conversation == "tulip"
+
+
+async def test_else_it_is_a_hash_that_keeps_conversations_apart() -> None:
+    desk = Desk()
+    later = ASKED | {"messages": [*ASKED["messages"], {"role": "assistant", "content": "At noon."}]}
+    other = ASKED | {"messages": [{"role": "user", "content": "When is low tide?"}]}
+    first, second, third, codex, elsewhere = [
+        (await desk.exchange(url, body, headers={"User-Agent": agent})).conversation
+        for url, body, agent in (
+            (MESSAGES, ASKED, "claude-cli/2"),
+            (MESSAGES, later, "claude-cli/3"),
+            (MESSAGES, other, "claude-cli/2"),
+            (MESSAGES, ASKED, "codex_exec/0"),
+            ("https://openrouter.ai/api/v1/chat/completions", ASKED, "claude-cli/2"),
+        )
+    ]
+    assert first == second
+    assert len({first, third, codex, elsewhere}) == 4
+    assert first
+    assert re.fullmatch(r"opening-[0-9a-f]{16}", first)
+    assert (await Desk().exchange(body=ASKED, headers={"User-Agent": "claude-cli/2"})).conversation != first
+
+
+async def test_without_a_message_there_is_no_conversation() -> None:
+    assert (await Desk().exchange(body={"model": "claude-test"})).conversation is None
+
+
+async def test_half_a_surrogate_pair_is_no_trouble() -> None:
+    body = b'{"model": "\\ud800", "messages": [{"role": "user", "content": "\\udfff"}]}'
+    exchange = await Desk().exchange(body=body)
+    assert (exchange.model, bool(exchange.conversation)) == ("?", True)
+    exchange = await Desk().exchange("http://127.0.0.1:11434/api/generate", b'{"model": "m", "prompt": "\\udfff"}')
+    assert (exchange.model, bool(exchange.conversation)) == ("m", True)
+
+
+# ---- bodies
+
+
+@pytest.mark.parametrize(
+    ("size", "encoding", "threaded"),
+    [(INLINE_BYTES, "", False), (INLINE_BYTES + 1, "", True), (10, "gzip", True), (10, "identity", True)],
+)
+async def test_a_large_or_encoded_body_is_read_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, size: int, encoding: str, threaded: bool
+) -> None:
+    readers: list[threading.Thread] = []
+    read = Identify._decoded
+
+    def decoded(self: Identify, raw: bytes, encoding: str, content_type: str) -> Body:
+        readers.append(threading.current_thread())
+        return read(self, raw, encoding, content_type)
+
+    monkeypatch.setattr(Identify, "_decoded", decoded)
+    raw = b'{"model": "m"}'.ljust(size)
+    raw = gzip.compress(raw) if encoding == "gzip" else raw
+    flow = flow_to(body=raw, headers={"Content-Encoding": encoding} if encoding else {})
+    exchange = await Desk().meet(flow)
+    assert exchange
+    assert (exchange.model, exchange.request_bytes) == ("m", len(raw))
+    assert [reader is not threading.main_thread() for reader in readers] == [threaded]
+
+
+@pytest.mark.parametrize(
+    ("raw", "encoding", "problem"),
+    [
+        (b'{"model": "m"}', "gzip", "the body is not gzip, as its Content-Encoding says"),
+        (b'{"model": "m"}', "rot13", "the Content-Encoding 'rot13' is not known"),
+        (gzip.compress(b"x" * 101), "gzip", "the body decodes to more than 100 bytes"),
+    ],
+)
+async def test_a_body_that_cannot_be_read_is_said_to_be_so(raw: bytes, encoding: str, problem: str) -> None:
+    desk = Desk(largest_body=100)
+    flow = flow_to(body=raw, headers={"Content-Encoding": encoding})
+    exchange = await desk.meet(flow)
+    assert exchange
+    assert (exchange.model, exchange.conversation, exchange.to) == ("", None, "local")
+    body = desk.flows.take_body(flow)
+    assert body
+    assert body.json is None
+    assert scan_body(NoteIndex.build([]), body) == Scan("unscanned", (problem,))
+
+
+async def test_json_nested_without_end_is_no_trouble() -> None:
+    deep = b"[" * 100_000
+    for body in (deep, b'{"model": "m", "metadata": {"user_id": "%s"}}' % deep):
+        assert (await Desk().exchange(body=body)).conversation is None
+
+
+# ---- the exchanges under way
+
+
+def test_flows_end_once() -> None:
+    flows, flow = Flows(), flow_to()
+    assert (flows.of(flow), flows.end(flow), flows.take_body(flow)) == (None, None, None)
+    exchange = Exchange("1", datetime.now(UTC), "p", "unknown", "", "c", None, "cloud", "h:1")
+    flows.begin(flow, exchange)
+    flows.hand_on(flow, read_body(b"{}"))
+    assert flows.of(flow) is exchange
+    assert flows.end(flow) is exchange
+    assert (flows.of(flow), flows.end(flow), flows.take_body(flow)) == (None, None, None)

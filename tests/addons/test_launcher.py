@@ -1,0 +1,304 @@
+"""The start: ports, options, files. Pins the parts of mitmproxy that are no public API. Nothing here runs the proxy."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import socket
+import ssl
+import stat
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import certifi
+import pytest
+from mitmproxy import options
+from mitmproxy.tools import cmdline
+from mitmproxy.tools import main as mitmproxy_main
+from mitmproxy.tools.dump import DumpMaster
+from mitmproxy.tools.web.master import WebMaster
+
+from addons.config import Address, Config, DashboardConfig, ProxyConfig
+from addons.demo.authority import AuthorityPaths
+from addons.launcher import (
+    BUNDLE,
+    CA_CERTIFICATE,
+    WEB_COLUMNS,
+    Running,
+    StartError,
+    _master,
+    claim_ports,
+    launch,
+    start_options,
+    write_bundle,
+)
+from addons.providers import ProviderTable
+from addons.suite import proxy_options
+
+FREE = Address("127.0.0.1", 0)
+
+
+def config_of(tmp_path: Path | None = None, **proxy: Any) -> Config:
+    return Config(
+        proxy=ProxyConfig(**({"listen": FREE, "inspector": FREE} | proxy)),
+        dashboard=DashboardConfig(listen=FREE),
+        state=tmp_path,
+    )
+
+
+# ---- what mitmproxy offers
+
+
+def parameters(function: Any) -> dict[str, Any]:
+    return {name: one.default for name, one in inspect.signature(function).parameters.items()}
+
+
+def test_mitmproxys_start_takes_what_the_launcher_gives() -> None:
+    empty = inspect.Parameter.empty
+    assert parameters(mitmproxy_main.run) == {
+        "master_cls": empty,
+        "make_parser": empty,
+        "arguments": empty,
+        "extra": None,
+    }
+    assert parameters(WebMaster) == {"opts": empty, "with_termlog": True}
+    assert parameters(DumpMaster) == {"options": empty, "loop": None, "with_termlog": True, "with_dumper": True}
+    for method in (WebMaster.running, DumpMaster.running, WebMaster.done, DumpMaster.done):
+        assert inspect.iscoroutinefunction(method)
+    assert isinstance(inspect.getattr_static(WebMaster, "web_url"), property)
+    assert not inspect.iscoroutinefunction(WebMaster.shutdown)
+
+
+@pytest.mark.parametrize("make_parser", [cmdline.mitmweb, cmdline.mitmdump])
+def test_mitmproxys_command_lines_are_still_made_from_options(make_parser: Any) -> None:
+    assert parameters(make_parser) == {"opts": inspect.Parameter.empty}
+
+
+async def test_every_option_that_is_set_exists_and_takes_its_value(tmp_path: Path) -> None:
+    for inspector in (FREE, None):
+        config = config_of(inspector=inspector)
+        opts = options.Options()
+        (WebMaster if inspector else DumpMaster)(opts)
+        chosen = start_options(config, tmp_path) | proxy_options(config, ProviderTable())
+        assert set(chosen) <= set(opts.keys())
+        opts.update(**chosen)
+        assert {name: getattr(opts, name) for name in chosen} == chosen
+        if inspector:
+            assert set(WEB_COLUMNS) <= set(opts._options["web_columns"].default) | {"comment"}
+
+
+def test_the_options_of_a_start(tmp_path: Path) -> None:
+    config = config_of(listen=Address("::1", 8080), inspector=Address("127.0.0.1", 8081), max_body=1000)
+    plain = {"confdir": str(tmp_path), "listen_host": "::1", "listen_port": 8080, "termlog_verbosity": "warn"}
+    assert start_options(replace(config, proxy=replace(config.proxy, inspector=None)), tmp_path) == plain
+    assert start_options(config, tmp_path) == plain | {
+        "web_host": "127.0.0.1",
+        "web_port": 8081,
+        "web_open_browser": False,
+        "web_columns": ["tls", "icon", "path", "method", "status", "size", "time", "comment"],
+    }
+
+
+def test_the_options_that_the_suite_depends_on() -> None:
+    table = ProviderTable()
+    assert proxy_options(config_of(max_body=1000), table) == {
+        "allow_hosts": table.allow_hosts(),
+        "body_size_limit": "1000",
+        "connection_strategy": "lazy",
+    }
+    hosts = table.allow_hosts()
+    assert all(host.startswith("^") and host.endswith("$") for host in hosts)
+    assert any(re.search(host, "api.anthropic.com:443") for host in hosts)
+    assert not any(re.search(host, "api.anthropic.com.attacker.example:443") for host in hosts)
+
+
+# ---- ports
+
+
+def test_port_0_becomes_a_real_port_and_the_dashboards_is_held() -> None:
+    claimed, dashboard = claim_ports(config_of())
+    with dashboard:
+        assert claimed.proxy.inspector
+        ports = [claimed.proxy.listen.port, claimed.proxy.inspector.port, claimed.dashboard.listen.port]
+        assert len(set(ports)) == 3
+        assert all(1024 <= port <= 65535 for port in ports)
+        assert dashboard.getsockname() == ("127.0.0.1", ports[2])
+        for port in ports[:2]:
+            socket.create_server(("127.0.0.1", port)).close()
+        socket.create_connection(("127.0.0.1", ports[2])).close()
+
+
+def test_what_is_not_a_port_stays_as_it_is() -> None:
+    config = replace(config_of(inspector=None), mode="annotate")
+    claimed, dashboard = claim_ports(config)
+    dashboard.close()
+    assert claimed.proxy.inspector is None
+    assert replace(claimed, proxy=config.proxy, dashboard=config.dashboard) == config
+
+
+@pytest.mark.parametrize("key", ["proxy.listen", "proxy.inspector", "dashboard.listen"])
+def test_a_taken_port_is_named_with_its_mend(key: str) -> None:
+    section, name = key.split(".")
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        taken = Address("127.0.0.1", holder.getsockname()[1])
+        config = config_of()
+        config = replace(config, **{section: replace(getattr(config, section), **{name: taken})})
+        with pytest.raises(StartError) as caught:
+            claim_ports(config)
+    assert str(caught.value) == (
+        f"127.0.0.1:{taken.port} cannot be used (Address already in use): "
+        f"end the program that has it, or set {key} to another port"
+    )
+
+
+# ---- files
+
+
+def test_the_bundle_holds_the_public_roots_and_ours(tmp_path: Path, authority: AuthorityPaths) -> None:
+    ours = authority.authority.read_text("ascii")
+    (tmp_path / CA_CERTIFICATE).write_text(ours)
+    write_bundle(tmp_path)
+    bundle = (tmp_path / BUNDLE).read_text("ascii")
+    assert bundle == Path(certifi.where()).read_text("ascii") + ours
+
+    def roots(pem: str) -> int:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=pem)
+        return len(context.get_ca_certs())
+
+    assert roots(bundle) == roots(Path(certifi.where()).read_text("ascii")) + 1
+
+
+def test_without_a_certificate_there_is_no_bundle(tmp_path: Path) -> None:
+    write_bundle(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_a_running_suite_is() -> None:
+    suite: Any = SimpleNamespace(config=config_of(listen=Address("::1", 8080)))
+    running = Running(suite, Path("conf"), None)
+    assert running.proxy_url == "http://[::1]:8080"
+    assert running.ca_certificate == Path("conf/mitmproxy-ca-cert.pem")
+    assert running.ca_bundle == Path("conf/ca-bundle.pem")
+
+
+# ---- the master
+
+
+@pytest.fixture
+async def dashboard() -> AsyncIterator[socket.socket]:
+    with socket.create_server(FREE) as sock:
+        yield sock
+
+
+def master_of(config: Config, dashboard: socket.socket, confdir: Path) -> tuple[Any, options.Options]:
+    opts = options.Options()
+    made: Any = _master(config, dashboard, confdir, lambda _running, _end: None)
+    return made(opts), opts
+
+
+@pytest.mark.parametrize(("inspector", "base"), [(FREE, WebMaster), (None, DumpMaster)])
+async def test_the_suite_is_in_the_master_in_its_order(
+    tmp_path: Path, dashboard: socket.socket, inspector: Address | None, base: type
+) -> None:
+    config = config_of(tmp_path, inspector=inspector, mitmproxy={"http2": False, "upstream_cert": False})
+    master, opts = master_of(config, dashboard, tmp_path)
+    assert isinstance(master, base)
+    assert master.addons.get("mitmemory").addons == master.mitmemory.addons
+    assert [type(addon).__name__ for addon in master.mitmemory.addons] == [
+        "Limits",
+        "Guard",
+        "Identify",
+        "ScanRequests",
+        "Send",
+        "Tap",
+        "Annotate",
+        "Record",
+        "Inspector",
+        "SidecarAddon",
+    ]
+    assert (opts.http2, opts.upstream_cert, opts.connection_strategy) == (False, False, "lazy")
+    assert (master.addons.get("dumper") is None) is True
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"sl_insecure": True}, "mitmproxy has no option sl_insecure"),
+        ({"a": 1, "b": 2}, "mitmproxy has no option a, b"),
+        ({"ssl_insecure": "yes"}, "Expected <class 'bool'> for ssl_insecure, but got <class 'str'>."),
+        ({"block_list": ["x"]}, "Cannot parse block_list option x: Invalid number of parameters (2 are expected)"),
+    ],
+)
+async def test_a_wrong_mitmproxy_option_is_the_persons_and_said(
+    tmp_path: Path, dashboard: socket.socket, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(StartError) as caught:
+        master_of(config_of(tmp_path, mitmproxy=given), dashboard, tmp_path)
+    assert str(caught.value) == f"proxy.mitmproxy: {message}"
+
+
+# ---- launch
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Any, ...]]]:
+    """What mitmproxy's own start was called with; it ends at once."""
+    calls: list[tuple[Any, ...]] = []
+    masks: list[int] = []
+    monkeypatch.setattr("addons.launcher.os.umask", masks.append)
+    monkeypatch.setattr("addons.launcher.mitmproxy_main.run", lambda *given: calls.append(given))
+    yield calls
+    assert masks == [0o077]
+
+
+@pytest.mark.parametrize(("inspector", "parser"), [(FREE, cmdline.mitmweb), (None, cmdline.mitmdump)])
+def test_launch_hands_over_to_mitmproxy(
+    tmp_path: Path, started: list[tuple[Any, ...]], inspector: Address | None, parser: Any
+) -> None:
+    launch(config_of(tmp_path, inspector=inspector), lambda _running, _end: None, flags=("--set", "http2=false"))
+    [(master, make_parser, arguments)] = started
+    assert issubclass(master, WebMaster if inspector else DumpMaster)
+    assert (make_parser, arguments) == (parser, ["--set", "http2=false"])
+    assert stat.S_IMODE((tmp_path / "mitmproxy").stat().st_mode) == 0o700
+
+
+def test_without_a_state_directory_nothing_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, started: list[tuple[Any, ...]]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    launch(config_of(None), lambda _running, _end: None)
+    assert (len(started), list(tmp_path.iterdir())) == (1, [])
+
+
+def test_the_dashboards_port_is_free_again_whatever_happens(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, started: list[tuple[Any, ...]]
+) -> None:
+    def fail(*_: Any) -> None:
+        raise StartError("as mitmproxy says")
+
+    with socket.create_server(FREE) as holder:
+        port = holder.getsockname()[1]
+    config = replace(config_of(tmp_path), dashboard=DashboardConfig(listen=Address("127.0.0.1", port)))
+    monkeypatch.setattr("addons.launcher.mitmproxy_main.run", fail)
+    with pytest.raises(StartError, match="as mitmproxy says"):
+        launch(config, lambda _running, _end: None)
+    socket.create_server(("127.0.0.1", port)).close()
+
+
+def test_a_state_directory_that_cannot_be_made_is_said(tmp_path: Path, started: list[tuple[Any, ...]]) -> None:
+    (tmp_path / "state").write_text("a file")
+    with pytest.raises(StartError) as caught:
+        launch(config_of(tmp_path / "state"), lambda _running, _end: None)
+    assert str(caught.value).endswith("set state to another directory")
+    assert started == []
+
+
+def test_mitmproxys_flags_are_parsed_by_mitmproxys_own_parser() -> None:
+    parser = cmdline.mitmdump(options.Options())
+    assert isinstance(parser, argparse.ArgumentParser)
+    assert parser.parse_args(["--set", "http2=false"]).setoptions == ["http2=false"]
