@@ -27,9 +27,10 @@ from addons.config import Config, ConfigError, load_config
 from addons.encodings import EncodingError, decode
 from addons.suite import make_library
 from addons.wire import bare_path, wire_for
-from memory.body import read_body, scan_body, unreadable
+from memory.body import read_body, unreadable
 from memory.index import NoteIndex
 from memory.library import Snapshot
+from memory.scan import scan_body
 
 OK, FAILED, WRONG_INPUT = 0, 1, 2
 

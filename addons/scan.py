@@ -16,9 +16,10 @@ from mitmproxy import http
 from addons.flows import Flows
 from addons.identify import INLINE_BYTES, is_websocket_upgrade
 from addons.record import Carried
-from memory.body import Body, scan_body
+from memory.body import Body
 from memory.exchange import Exchange, Scan
 from memory.library import NoteLibrary
+from memory.scan import scan_body
 
 logger = logging.getLogger(__name__)
 

@@ -1,18 +1,16 @@
 """Looking for notes in the body of a request: every string in it, whatever the protocol.
 
-A scan never raises. What could not be looked at is said in its state and reasons (`docs/detection.md`); a body that is
-broken is looked at as far as it can be read.
+A scan never raises. What could not be looked at is said in its state and reasons (docs/detection.md).
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from memory.body import ATTACHMENT, TOO_DEEP, Body, RepeatedKeys, Torn, decode_json
 from memory.exchange import Scan
-from memory.forms import is_form, read_form
 from memory.index import NoteIndex, Tally
 
 MOST_DECODINGS = 4
@@ -21,12 +19,7 @@ BLOB_LENGTH = 4096
 """Characters from which a string of the shape of base64 is skipped. Shorter ones are looked through all the same."""
 _SHORTEST_BLOB = 128
 
-ATTACHMENT = "attachment"
 BLOB = "encoded or encrypted data"
-TOO_DEEP = "nested too deep"
-NOT_JSON = "not JSON"
-NOT_UTF8 = "not UTF-8"
-NOT_TEXT = "not text"
 
 _BASE64_BEGINS = re.compile(r"[A-Za-z0-9+/_-]{60}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{60,}+(?:\r?\n[A-Za-z0-9+/_-]++)*+={0,2}\s*")
@@ -35,10 +28,6 @@ _MAGIC = ("iVBOR", "/9j/", "R0lGOD", "UklGR", "JVBERi", "UEsDB", "SUkq", "AAAA",
 """How PNG, JPEG, GIF, WebP or WAV, PDF, ZIP or Office, TIFF, MP4, Ogg and MP3 begin in base64."""
 _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)', re.DOTALL)
 _OPENING = {"{": "}", "[": "]", '"': '"'}
-
-_DECODER = json.JSONDecoder(object_pairs_hook=tuple, parse_int=float, strict=False)
-"""An object becomes a tuple of pairs, so that of duplicate keys none is lost (which one a server reads is its choice).
-Numbers are not looked at; as floats they may have any number of digits."""
 
 
 class _Place(NamedTuple):
@@ -56,44 +45,16 @@ class _Text(NamedTuple):
     """It holds JSON, whose strings come after it: names count there and not here."""
 
 
-def scan_body(index: NoteIndex, body: bytes, content_type: str = "application/json") -> Scan:
-    """Scan a decompressed request body. `content_type` matters for multipart and form bodies only."""
-    start = body.lstrip()[:1]
-    if not start:
-        return Scan("complete")
-    reasons: dict[str, None] = {}
-    if is_form(content_type) and start not in (b"{", b"["):
-        form = read_form(body, content_type)
-        reasons[f"{NOT_JSON}: {form.kind}"] = None
-        if form.left_out:
-            reasons[ATTACHMENT] = None
-        return _scan(index, form.fields, reasons)
-    encoding = json.detect_encoding(body)
-    try:
-        text = body.decode(encoding, "surrogatepass")
-    except UnicodeDecodeError:
-        text = body.decode("utf-8", "replace")
-        reasons[NOT_UTF8] = None
-    try:
-        value = _DECODER.decode(text)
-    except (ValueError, RecursionError) as error:
-        looks_like_json = text.lstrip()[:1] in ("{", "[")
-        if not looks_like_json and (reasons or "\0" in text or not encoding.startswith("utf-8")):
-            return Scan("unscanned", (NOT_TEXT,))
-        reasons[TOO_DEEP if isinstance(error, RecursionError) else NOT_JSON] = None
-        value = _Torn(text) if looks_like_json else text
-    return _scan(index, value, reasons)
+def scan_body(index: NoteIndex, body: Body) -> Scan:
+    """The notes in a body, and how much of it could be looked at."""
+    if not body.readable:
+        return Scan("unscanned", body.reasons)
+    return _scan(index, body.value, dict.fromkeys(body.reasons))
 
 
 def scan_value(index: NoteIndex, value: Any) -> Scan:
     """Scan JSON that is already decoded: dicts, lists, strings, numbers, booleans, None."""
     return _scan(index, value, {})
-
-
-class _Torn(NamedTuple):
-    """JSON that cannot be decoded as a whole; its strings can, one by one, without their places."""
-
-    text: str
 
 
 def _scan(index: NoteIndex, value: Any, reasons: dict[str, None]) -> Scan:
@@ -125,7 +86,7 @@ def _texts(root: Any, reasons: dict[str, None]) -> Iterator[_Text]:
                 yield _Text(place, value, decoded=inner is not None)
                 if inner is not None:
                     break
-            elif isinstance(value, dict | list | tuple):
+            elif isinstance(value, dict | list | tuple | Torn):
                 stack.append((level, _members(place, value)))
                 break
         else:
@@ -133,17 +94,24 @@ def _texts(root: Any, reasons: dict[str, None]) -> Iterator[_Text]:
 
 
 def _members(place: _Place | None, value: Any) -> Iterator[tuple[_Place | None, Any, bool]]:
-    if isinstance(value, _Torn):
+    if isinstance(value, Torn):
         for string in _STRING.finditer(value.text):
             yield place, _unescaped(string[1]), False
     elif isinstance(value, list):
         for position, member in enumerate(value):
             yield _Place(place, position), member, False
     else:
-        for key, member in value.items() if isinstance(value, dict) else value:
+        for key, member in _pairs(value):
             here = _Place(place, key)
             yield here, key, True
             yield here, member, False
+
+
+def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
+    """The keys and values of a JSON object; of a form, its names and texts."""
+    if isinstance(value, RepeatedKeys):
+        return value.pairs
+    return value.items() if isinstance(value, dict) else value
 
 
 def _json_inside(text: str, level: int, reasons: dict[str, None]) -> Any:
@@ -154,10 +122,10 @@ def _json_inside(text: str, level: int, reasons: dict[str, None]) -> Any:
     if len(inner) < 2 or _OPENING.get(inner[0]) != inner[-1]:
         return None
     try:
-        value = _DECODER.decode(inner)
+        value = decode_json(inner)
     except RecursionError:
         reasons[TOO_DEEP] = None
-        value = _Torn(inner)
+        value = Torn(inner)
     except ValueError:
         return None
     if level >= MOST_DECODINGS:
@@ -169,7 +137,7 @@ def _json_inside(text: str, level: int, reasons: dict[str, None]) -> Any:
 def _unescaped(string: str) -> str:
     """The text of a JSON string literal, without its quotes; as it stands where an escape in it is broken."""
     try:
-        text = _DECODER.decode(f'"{string}"')
+        text = decode_json(f'"{string}"')
     except ValueError:
         return string
     return text if isinstance(text, str) else string

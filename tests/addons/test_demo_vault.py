@@ -14,6 +14,7 @@ from addons.demo.answers import answer
 from addons.demo.reply import FRIENDLY, Moment
 from addons.demo.sample import SOURCE, VAULT, Expected, SampleVault
 from addons.demo.script import Exchange, demo_exchanges, replies
+from memory.body import read_body
 from memory.index import NoteIndex
 from memory.library import NoteLibrary
 from memory.scan import scan_body
@@ -125,7 +126,7 @@ def index() -> NoteIndex:
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda one: one.title)
 def test_the_suites_own_scan_agrees(exchange: Exchange, index: NoteIndex) -> None:
-    scan = scan_body(index, exchange.encoded())
+    scan = scan_body(index, read_body(exchange.encoded()))
     assert scan.state == "complete"
     found = {one.note: (one.by, one.matched, one.distinctive) for one in scan.sightings}
     assert found == {note: (one.by, one.matched, one.distinctive) for note, one in exchange.expected.items()}

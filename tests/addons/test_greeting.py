@@ -102,4 +102,6 @@ def test_lines_are_never_wrapped_or_coloured() -> None:
     plain = greeted(suite)
     assert "  Notes       reading [red]a[/red] (from mitm.yaml)" in plain
     narrow = greeted(suite, width=20, force_terminal=True, color_system="truecolor")
-    assert [line for line in narrow if "\x1b" not in line] == [line for line in plain if line.startswith("  ") or not line]
+    assert [line for line in narrow if "\x1b" not in line] == [
+        line for line in plain if line.startswith("  ") or not line
+    ]

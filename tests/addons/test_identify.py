@@ -15,9 +15,10 @@ from addons.destinations import Destinations
 from addons.flows import Flows
 from addons.identify import INLINE_BYTES, Identify, is_websocket_upgrade
 from addons.providers import Provider, ProviderConfig, ProviderTable
-from memory.body import Body, read_body, scan_body
+from memory.body import Body, read_body
 from memory.exchange import Exchange, Place, Scan
 from memory.index import NoteIndex
+from memory.scan import scan_body
 from tests.addons.parts import MESSAGES, flow_to
 
 ASKED = {"model": "claude-test", "messages": [{"role": "user", "content": "When is high tide?"}]}

@@ -148,7 +148,9 @@ def test_mitmweb_shows_what_a_request_carried(
         content = f"{address}/flows/{flows[0]['id']}/request/content/"
         chosen = json.loads(subprocess.run([*ask, f"{content}auto.json"], capture_output=True, check=True).stdout)
         assert chosen["view_name"] == "Memory"
-        assert "  vault/projects/Harbour.md:\n    found: 3/3 lines\n    at:\n    - /messages/0/content" in chosen["text"]
+        assert (
+            "  vault/projects/Harbour.md:\n    found: 3/3 lines\n    at:\n    - /messages/0/content" in chosen["text"]
+        )
 
 
 def test_requests_that_ask_no_model_are_not_recorded(suite: SuiteProcess) -> None:

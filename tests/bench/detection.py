@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memory.body import read_body, scan_body
+from memory.body import read_body
 from memory.exchange import Scan
 from memory.index import MINIMUM_LINE_LENGTH, NoteIndex
+from memory.scan import scan_body
 from tests.bench.measure import Figure, megabytes_per_second, thread_seconds
 from tests.bench.synthetic import Conversation, Writer
 from tests.memory.reference import distinctive_lines, forms

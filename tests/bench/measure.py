@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import nan
 from statistics import median
 from typing import Any, Literal, Protocol
 
@@ -71,8 +72,11 @@ def settled_memory() -> Iterator[None]:
 
 
 def process_seconds(pid: int) -> float:
-    """CPU time that a process has used so far, all its threads. Raises OSError where only Linux can tell."""
-    return time.clock_gettime(~pid << 3 | 2)  # what clock_getcpuclockid(3) makes of a process id
+    """CPU time that a process has used so far, all its threads; not a number where only Linux can tell."""
+    try:
+        return time.clock_gettime(~pid << 3 | 2)  # what clock_getcpuclockid(3) makes of a process id
+    except OSError:
+        return nan
 
 
 def megabytes_per_second(size: int, seconds: float) -> float:

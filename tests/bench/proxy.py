@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import isnan
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,6 +90,8 @@ def figures(seed: int, *, large: bool) -> Iterator[Figure]:
                         yield added(load, *sides)
                     runner.run(measure(sides, STREAMS, writer, notes, path=STREAM))
                     yield later(*sides)
+                states = suite.api("api/status").body["requests"]
+                assert states["complete"] and not states["partial"] + states["unscanned"], states
         finally:
             runner.run(upstream.stop())
 
@@ -253,10 +256,15 @@ def added(load: Load, bare: Side, suite: Side) -> Figure:
         (with_suite / without - 1) * 100,
         "%",
         MOST_ADDED,
-        baseline=f"bare mitmdump {without:.1f} ms, with the suite {with_suite:.1f} ms",
+        baseline=f"bare {without:.1f} ms, suite {with_suite:.1f} ms",
         ratio=without / with_suite,
-        note=f"CPU {bare.cpu_of_a_request:.1f} → {suite.cpu_of_a_request:.1f} ms",
+        note=cpu_times(bare, suite),
     )
+
+
+def cpu_times(bare: Side, suite: Side) -> str:
+    without, with_suite = bare.cpu_of_a_request, suite.cpu_of_a_request
+    return "" if isnan(without) else f"CPU {without:.1f}, {with_suite:.1f} ms"
 
 
 def later(bare: Side, suite: Side) -> Figure:
@@ -266,7 +274,7 @@ def later(bare: Side, suite: Side) -> Figure:
         with_suite - without,
         "ms",
         MOST_LATER,
-        baseline=f"bare mitmdump {without:.1f} ms, with the suite {with_suite:.1f} ms",
+        baseline=f"bare {without:.1f} ms, suite {with_suite:.1f} ms",
         ratio=without / with_suite,
-        note=f"CPU {bare.cpu_of_a_request:.1f} → {suite.cpu_of_a_request:.1f} ms",
+        note=cpu_times(bare, suite),
     )

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory.body import read_body
 from memory.exchange import Evidence, Scan
 from memory.index import NoteIndex
 from memory.notes import Note
@@ -20,6 +21,10 @@ from memory.scan import scan_body, scan_value
 
 LINE = "The tide chart is drawn from the harbour's own table."
 OTHER = "Every berth has a number and a depth at low water."
+
+
+def scan_bytes(index: NoteIndex, data: bytes, content_type: str = "application/json") -> Scan:
+    return scan_body(index, read_body(data, content_type))
 
 
 def note(path: str, text: str) -> Note:
@@ -78,7 +83,7 @@ def test_every_recorded_request_is_scanned(shared_data: Path) -> None:
     assert requests
     for path in requests:
         body = path.read_bytes()
-        scan = scan_body(INDEX, body)
+        scan = scan_bytes(INDEX, body)
         assert scan.sightings == ()
         assert scan.state != "unscanned"
         if path.suffix == ".json" and b"base64" not in body and scan.state != "complete":
@@ -180,7 +185,7 @@ BITING: dict[str, tuple[bytes, str, tuple[str, ...], int]] = {
 
 @pytest.mark.parametrize(("body", "state", "reasons", "lines"), BITING.values(), ids=BITING.keys())
 def test_bodies_that_bite(body: bytes, state: str, reasons: tuple[str, ...], lines: int) -> None:
-    scan = scan_body(INDEX, body)
+    scan = scan_bytes(INDEX, body)
     assert (scan.state, scan.reasons) == (state, reasons)
     assert found(scan) == ({TIDES: (lines, 2)} if lines else {})
 
@@ -239,16 +244,16 @@ def test_the_text_parts_of_a_multipart_body() -> None:
             json.dumps([OTHER]).encode(),
         ),
     )
-    scan = scan_body(INDEX, body, FORM)
+    scan = scan_bytes(INDEX, body, FORM)
     assert (scan.state, scan.reasons) == ("partial", ("not JSON: multipart",))
     assert [one.pointer for one in scan.sightings[0].evidence] == ["/prompt", "/meta!/0"]
 
 
 def test_a_file_in_a_multipart_body() -> None:
     head = b'Content-Disposition: form-data; name="file"; filename="x"\r\nContent-Type: application/octet-stream'
-    assert found(scan_body(INDEX, multipart((head, LINE.encode())), FORM)) == {TIDES: (1, 2)}
+    assert found(scan_bytes(INDEX, multipart((head, LINE.encode())), FORM)) == {TIDES: (1, 2)}
     for content in (b"\x89PNG\xff", b"PNG\0"):
-        scan = scan_body(INDEX, multipart((head, content), (b"X: y", OTHER.encode())), FORM)
+        scan = scan_bytes(INDEX, multipart((head, content), (b"X: y", OTHER.encode())), FORM)
         assert scan.reasons == ("not JSON: multipart", "attachment")
         assert found(scan) == {TIDES: (1, 2)}
 
@@ -257,20 +262,20 @@ def test_a_file_in_a_multipart_body() -> None:
     "content_type", ["multipart/form-data", "multipart/form-data; boundary=YY", "multipart/x; boundary"]
 )
 def test_a_multipart_body_that_cannot_be_split(content_type: str) -> None:
-    scan = scan_body(INDEX, multipart((b"X: y", LINE.encode())), content_type)
+    scan = scan_bytes(INDEX, multipart((b"X: y", LINE.encode())), content_type)
     assert (scan.state, scan.reasons) == ("partial", ("not JSON: multipart", "attachment"))
 
 
 def test_a_form_body() -> None:
     body = urllib.parse.urlencode({"prompt": LINE, "input": json.dumps({"x": OTHER})}).encode()
-    scan = scan_body(INDEX, body, "application/x-www-form-urlencoded; charset=utf-8")
+    scan = scan_bytes(INDEX, body, "application/x-www-form-urlencoded; charset=utf-8")
     assert (scan.state, scan.reasons) == ("partial", ("not JSON: form",))
     assert found(scan) == {TIDES: (2, 2)}
 
 
 def test_a_content_type_that_lies() -> None:
-    assert scan_body(INDEX, json.dumps([LINE]).encode(), FORM).state == "complete"
-    assert found(scan_body(INDEX, json.dumps([LINE]).encode(), "")) == {TIDES: (1, 2)}
+    assert scan_bytes(INDEX, json.dumps([LINE]).encode(), FORM).state == "complete"
+    assert found(scan_bytes(INDEX, json.dumps([LINE]).encode(), "")) == {TIDES: (1, 2)}
 
 
 json_values = st.recursive(
@@ -285,7 +290,7 @@ json_values = st.recursive(
 def test_a_value_and_its_bytes_give_the_same_scan(value: Any, times: int) -> None:
     for _ in range(times):
         value = json.dumps(value)
-    scan = scan_body(INDEX, json.dumps(value).encode())
+    scan = scan_bytes(INDEX, json.dumps(value).encode())
     assert scan == scan_value(INDEX, value)
     assert bool(found(scan)) == (LINE in json.dumps(value))
 
@@ -295,4 +300,4 @@ def test_a_value_and_its_bytes_give_the_same_scan(value: Any, times: int) -> Non
     st.binary(max_size=60) | st.text(alphabet='{}[]",:\\ua0', max_size=30).map(str.encode), st.sampled_from(["", FORM])
 )
 def test_no_body_raises(body: bytes, content_type: str) -> None:
-    assert scan_body(INDEX, body, content_type).sightings == ()
+    assert scan_bytes(INDEX, body, content_type).sightings == ()

@@ -248,7 +248,7 @@ function legend(hues) {
 
 function addButtons() {
   const button = (/** @type {string} */ name, /** @type {string} */ word, /** @type {() => void} */ onclick) =>
-    h("button", { type: "button", class: name, title: word, onclick }, icon(name), h("span", {}, word));
+    h("button", { type: "button", class: `button-${name}`, title: word, onclick }, icon(name), h("span", {}, word));
   const rescanButton = button("rescan", "Rescan", () => void rescan(rescanButton));
   const clearButton = button("clear", "Clear sharing", () => void clearSharing());
   const tableButton = button("table", "Table", () => showTable(byId("drawer").hidden));

@@ -1,0 +1,326 @@
+"""The command: exit codes, messages, and JSON that is nothing but JSON. `main` is called here, no process is started."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mitmproxy.io import FlowWriter
+
+from addons import cli
+from addons.config import Config
+from addons.launcher import StartError
+from tests.addons.conftest import GARDEN, HARBOUR
+from tests.addons.parts import MESSAGES, flow_to
+
+type Ran = tuple[int, str, str]
+type Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """(exit code, stdout, stderr) of a command line."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def ran(*arguments: str | Path) -> Ran:
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as end:  # argparse's own way out
+            code = end.code if isinstance(end.code, int) else 1
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return ran
+
+
+@pytest.fixture
+def config(tmp_path: Path, vault: Path) -> Path:
+    return write_config(tmp_path, {"vault": vault})
+
+
+def write_config(folder: Path, sources: dict[str, Path], **more: Any) -> Path:
+    file = folder / "mitm.yaml"
+    listed = [{"name": name, "type": "markdown", "path": str(path)} for name, path in sources.items()]
+    file.write_text(yaml.safe_dump({"memory": {"sources": listed}, "state": str(folder / "state"), **more}), "utf-8")
+    return file
+
+
+def asked(*texts: str, **more: Any) -> bytes:
+    messages = [{"role": "user", "content": text} for text in texts]
+    return json.dumps({"model": "claude-test", "messages": messages, **more}).encode()
+
+
+# ---- check
+
+
+def test_check_of_a_good_configuration(run: Run, config: Path, tmp_path: Path, vault: Path) -> None:
+    assert run("check", "--config", config) == (0, f"{config}: fine, 1 source\n", "")
+    write_config(tmp_path, {"a": vault, "b": vault})
+    assert run("check", "--config", config) == (0, f"{config}: fine, 2 sources\n", "")
+    config.write_text("")
+    assert run("check", "--config", config) == (0, f"{config}: fine, 0 sources\n", "")
+
+
+@pytest.mark.parametrize("command", [("check",), ("map", "--json"), ("scan", "--json", "body.json"), ("run",)])
+def test_a_wrong_configuration_is_said_line_by_line(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    file = tmp_path / "mitm.yaml"
+    file.write_text("mode: dispach\nproxy:\n  lisen: 127.0.0.1:1\n")
+    code, out, err = run(*command, "--config", file)
+    assert (code, out) == (2, "")
+    first, second = err.splitlines()
+    assert first.startswith(f"{file}:1: mode: ")
+    assert second.startswith(f"{file}:3: proxy.lisen: ")
+    assert all("; mend: " in line for line in (first, second))
+
+
+def test_a_configuration_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "none.yaml"
+    assert run("check", "--config", file) == (
+        2,
+        "",
+        f"{file}: there is no such file; mend: check the path, or leave `--config` out\n",
+    )
+
+
+# ---- map
+
+
+def test_map_as_json_is_what_the_api_gives(run: Run, config: Path) -> None:
+    code, out, err = run("map", "--config", config, "--json")
+    assert (code, err) == (0, "")
+    given = json.loads(out)
+    assert set(given) == {"loadedAt", "sources", "nodes", "links"}
+    assert [(node["id"], node["title"]) for node in given["nodes"]] == [
+        ("vault/Garden.md", "Garden"),
+        ("vault/projects/Harbour.md", "Harbour"),
+    ]
+    assert [(one["name"], one["kind"], one["notes"], one["error"]) for one in given["sources"]] == [
+        ("vault", "markdown", 2, None)
+    ]
+
+
+def test_map_as_a_table(run: Run, config: Path) -> None:
+    code, out, err = run("map", "--config", config)
+    assert (code, err) == (0, "")
+    rows = [[cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")] for line in out.splitlines()]
+    assert ["source", "kind", "notes", "links", "unresolved", "by name only", "skipped", "warnings"] in rows
+    assert ["vault", "markdown", "2", "0", "0", "0", "0", "0"] in rows
+
+
+def test_map_without_sources(run: Run, tmp_path: Path) -> None:
+    file = write_config(tmp_path, {})
+    assert run("map", "--config", file) == (0, "No source yet: add one under memory.sources in mitm.yaml.\n", "")
+
+
+def test_a_source_that_cannot_be_read_fails_and_the_others_are_shown(run: Run, tmp_path: Path, vault: Path) -> None:
+    body = tmp_path / "body.json"
+    body.write_bytes(asked(GARDEN))
+    file = write_config(tmp_path, {"gone": tmp_path / "gone", "vault": vault})
+    for command in (("map", "--json"), ("scan", "--json", body)):
+        code, out, err = run(*command, "--config", file)
+        assert code == 1
+        assert err.startswith("mitmemory: source gone: ")
+        assert err.count("\n") == 1
+        json.loads(out)
+    assert len(json.loads(run("map", "--json", "--config", file)[1])["nodes"]) == 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+def test_names_that_no_terminal_can_show(run: Run, tmp_path: Path, vault: Path) -> None:
+    body = tmp_path / os.fsdecode(b"caf\xe9.json")
+    body.write_bytes(asked("Hello", model="half \ud800"))
+    file = write_config(tmp_path, {"vault": vault})
+    code, out, err = run("scan", "--config", file, body, "--json")
+    assert (code, err) == (0, "")
+    [read] = json.loads(out)["files"]
+    assert (read["file"], read["requests"][0]["model"]) == (str(body), "half ?")
+    assert run("scan", "--config", file, body)[0] == 0
+
+
+# ---- scan
+
+
+def test_scan_of_a_raw_body(run: Run, config: Path, tmp_path: Path) -> None:
+    body = tmp_path / "body.json"
+    body.write_bytes(asked("Look:\n" + HARBOUR, "And [[Garden]]?"))
+    code, out, err = run("scan", body, "--config", config, "--json")
+    assert (code, err) == (0, "")
+    [file] = json.loads(out)["files"]
+    [request] = file["requests"]
+    assert (file["file"], request["model"]) == (str(body), "claude-test")
+    assert request["scan"] == {"state": "complete", "reasons": []}
+    assert set(request) == {"model", "scan", "notes"}
+    assert sorted(request["notes"], key=lambda note: str(note["id"])) == [
+        {
+            "id": "vault/Garden.md",
+            "title": "Garden",
+            "by": "reference",
+            "grade": "reference",
+            "matched": 0,
+            "distinctive": 2,
+            "resent": False,
+            "evidence": [{"pointer": "/messages/1/content", "lines": 0, "grade": "reference"}],
+        },
+        {
+            "id": "vault/projects/Harbour.md",
+            "title": "Harbour",
+            "by": "content",
+            "grade": "line",
+            "matched": 3,
+            "distinctive": 3,
+            "resent": False,
+            "evidence": [{"pointer": "/messages/0/content", "lines": 3, "grade": "line"}],
+        },
+    ]
+
+
+def test_scan_of_all_three_kinds_of_files(run: Run, config: Path, tmp_path: Path) -> None:
+    raw, har, flows = tmp_path / "body.json", tmp_path / "log.har", tmp_path / "flows"
+    raw.write_bytes(asked("Hello"))
+    request = {"url": f"{MESSAGES}?beta=true", "postData": {"mimeType": "application/json"}}
+    request["postData"]["text"] = asked(GARDEN).decode()  # type: ignore[index]
+    gemini = {"url": "https://h/v1beta/models/gemini-test:generateContent", "postData": {"text": '{"contents": []}'}}
+    har.write_text(json.dumps({"log": {"entries": [{"request": request}, {"request": gemini}]}}))
+    saved = io.BytesIO()
+    writer = FlowWriter(saved)
+    writer.add(flow_to(body=gzip.compress(asked(GARDEN)), headers={"Content-Encoding": "gzip"}))
+    writer.add(flow_to(body=asked(GARDEN), headers={"Content-Encoding": "gzip"}))
+    flows.write_bytes(saved.getvalue())
+    code, out, _ = run("scan", raw, har, flows, "--config", config, "--json")
+    assert code == 0
+    shown = [
+        (Path(file["file"]).name, one["model"], one["scan"]["state"], [note["id"] for note in one["notes"]])
+        for file in json.loads(out)["files"]
+        for one in file["requests"]
+    ]
+    assert shown == [
+        ("body.json", "claude-test", "complete", []),
+        ("log.har", "claude-test", "complete", ["vault/Garden.md"]),
+        ("log.har", "gemini-test", "complete", []),
+        ("flows", "claude-test", "complete", ["vault/Garden.md"]),
+        ("flows", "", "unscanned", []),
+    ]
+
+
+def test_scan_as_tables(run: Run, config: Path, tmp_path: Path) -> None:
+    one, none, two = tmp_path / "one.json", tmp_path / "[none].json", tmp_path / "two.har"
+    one.write_bytes(asked(GARDEN))
+    none.write_text("no [bold]JSON[/bold] at all")
+    entries = [{"request": {"postData": {"text": text}}} for text in (asked(GARDEN).decode(), "{}")]
+    two.write_text(json.dumps({"log": {"entries": entries}}))
+    code, out, err = run("scan", one, none, two, "--config", config)
+    assert (code, err) == (0, "")
+    assert f"{none}: partial, not JSON; no note" in out.splitlines()
+    assert f"{two}, request 2: complete; no note" in out.splitlines()
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in out.splitlines()]
+    assert rows.count(["vault/Garden.md", "line", "2/2", "/messages/0/content"]) == 2
+
+
+@pytest.mark.parametrize("how", ["missing", "cut"])
+def test_a_file_that_cannot_be_read_is_wrong_input(run: Run, config: Path, tmp_path: Path, how: str) -> None:
+    good, bad = tmp_path / "good.json", tmp_path / "bad"
+    good.write_bytes(asked(GARDEN))
+    if how == "cut":
+        bad.write_bytes(b"1000:cut")
+    code, out, err = run("scan", good, bad, "--config", config, "--json")
+    reason = {
+        "missing": "No such file or directory",
+        "cut": "not a complete mitmproxy flow file (Invalid data format.)",
+    }[how]
+    assert (code, out, err) == (2, "", f"mitmemory: {bad}: {reason}\n")
+
+
+# ---- run and demo, as far as that goes without a process
+
+
+def test_run_hands_over(run: Run, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[Config, list[str]]] = []
+    monkeypatch.setattr("addons.launcher.launch", lambda config, _when, flags: given.append((config, list(flags))))
+    assert run("run", "--config", config) == (0, "", "")
+    assert run("run", "--no-inspector", "--config", config, "--", "--set", "http2=false") == (0, "", "")
+    (first, no_flags), (second, flags) = given
+    assert (str(first.proxy.inspector), second.proxy.inspector) == ("127.0.0.1:8081", None)
+    assert (no_flags, flags) == ([], ["--set", "http2=false"])
+
+
+def test_a_start_that_fails_is_one_line(run: Run, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise StartError("127.0.0.1:8080 cannot be used")
+
+    monkeypatch.setattr("addons.launcher.launch", fail)
+    assert run("run", "--config", config) == (1, "", "mitmemory: 127.0.0.1:8080 cannot be used\n")
+
+
+def test_the_demo_reads_no_configuration(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mitm.yaml").write_text("broken: [")
+    monkeypatch.chdir(tmp_path)
+    played: list[bool] = []
+    monkeypatch.setattr("addons.demo.run.run_demo", lambda *, once: played.append(once) or 0)
+    assert run("demo", "--once") == (0, "", "")
+    assert run("demo") == (0, "", "")
+    assert played == [True, False]
+
+
+def test_ctrl_c_is_no_traceback(run: Run, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_config: Config) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("addons.cli.check", interrupt)
+    assert run("check", "--config", config) == (1, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "the following arguments are required: COMMAND"),
+        (("fly",), "invalid choice: 'fly'"),
+        (("scan",), "the following arguments are required: FILE"),
+        (("run", "--fast"), "unrecognized arguments: --fast"),
+        (("check", "--", "--set", "x=y"), "check takes nothing after --"),
+    ],
+)
+def test_a_wrong_command_line(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_version(run: Run) -> None:
+    assert run("--version") == (0, "mitmemory 0.1.0\n", "")
+
+
+# ---- data of others
+
+
+def test_every_recorded_body_can_be_scanned(run: Run, config: Path, shared_data: Path) -> None:
+    files = sorted(file for file in (shared_data / "llm").rglob("*") if file.is_file())
+    assert len(files) > 100
+    code, out, err = run("scan", *files, "--config", config, "--json")
+    assert (code, err) == (0, "")
+    given = json.loads(out)["files"]
+    assert [file["file"] for file in given] == [str(file) for file in files]
+    requests = {file["file"]: file["requests"] for file in given if ".request.json" in file["file"]}
+    assert len(requests) == 58
+    for (request,) in requests.values():
+        assert request["notes"] == []
+        assert request["scan"]["state"] in {"complete", "partial"}
+        assert set(request["scan"]["reasons"]) <= {"attachment", "encoded or encrypted data"}
+
+
+def test_every_vault_can_be_mapped(run: Run, tmp_path: Path, shared_data: Path) -> None:
+    vaults = {folder.name: folder for folder in sorted((shared_data / "vaults").iterdir())}
+    assert len(vaults) == 7
+    code, out, err = run("map", "--config", write_config(tmp_path, vaults), "--json")
+    assert (code, err) == (0, "")
+    given = json.loads(out)
+    assert [(source["name"], source["error"]) for source in given["sources"]] == [(name, None) for name in vaults]
+    assert all(source["notes"] > 0 for source in given["sources"])
+    assert sum(source["notes"] for source in given["sources"]) == len(given["nodes"])
