@@ -8,8 +8,8 @@
 | `scan.py`      | which of the notes are in it                                                                   |
 | `send.py`      | dials the address that was decided on                                                          |
 | `tap.py`       | lets the answer stream through                                                                 |
-| `annotate.py`  | what mitmweb shows: comment, marker, metadata, content view                                    |
 | `record.py`    | activity, sharing counts, events                                                               |
+| `annotate.py`  | what mitmweb shows: comment, marker, metadata, content view                                    |
 | `inspector.py` | how many flows mitmweb remembers                                                               |
 | `sidecar.py`   | reads the notes and serves the dashboard                                                       |
 

@@ -37,6 +37,17 @@ class Annotate:
     def responseheaders(self, flow: http.HTTPFlow) -> None:
         self.request(flow)
 
+    def response(self, flow: http.HTTPFlow) -> None:
+        self._finish(flow)
+
+    def error(self, flow: http.HTTPFlow) -> None:
+        self._finish(flow)
+
+    def _finish(self, flow: http.HTTPFlow) -> None:
+        """The last stage to see an exchange lets go of it."""
+        if (exchange := self._flows.end(flow)) is not None:
+            annotate(flow, exchange)
+
 
 def annotate(flow: http.HTTPFlow, exchange: Exchange) -> None:
     flow.comment = comment(exchange)

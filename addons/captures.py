@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mitmproxy import http
-from mitmproxy.exceptions import FlowReadException
 from mitmproxy.io import FlowReader
 
 _FLOW_FILE = re.compile(rb"\d+:")
@@ -48,7 +47,7 @@ def read_capture(file: Path) -> list[Captured]:
     if _FLOW_FILE.match(data):
         try:
             return list(_from_flows(data))
-        except FlowReadException as error:
+        except Exception as error:  # beside its own, mitmproxy's reader lets through what a broken flow makes it raise
             raise CaptureError(f"{file}: not a complete mitmproxy flow file ({error})") from error
     if (entries := _har_entries(data)) is not None:
         return list(_from_har(entries))

@@ -33,6 +33,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("anthropic", "openai-chat", "openai-responses
 OWN_OPTIONS = {
     "allow_hosts": "name the hosts under `providers`",
     "body_size_limit": "use `proxy.max_body`",
+    "confdir": "use `state`",
     "connection_strategy": "leave it out: the suite needs `lazy`",
     "ignore_hosts": "leave it out: only providers are decrypted",
     "listen_host": "use `proxy.listen`",

@@ -26,8 +26,8 @@ class Destinations:
     async def decide(self, provider: Provider, model: str, host: str, port: int) -> Place:
         """Where a request for `model` to this host ends up (interception.md, "Local or cloud").
 
-        A place that rests on addresses pins the address to dial, so that a name cannot mean one machine when it is
-        judged and another when it is dialled.
+        A name that is local by its addresses is pinned to one of them, so that it cannot mean this machine when it is
+        judged and another when it is dialled. What is cloud is judged strictly already, wherever it leads.
         """
         if provider.connect_to is not None:
             self._remember((host, port), (provider.connect_to.host, provider.connect_to.port))
@@ -38,8 +38,10 @@ class Destinations:
             return provider.place(model, ())
         addresses = await resolve(host, port)
         decided = provider.place(model, addresses)
-        if addresses and str(addresses[0]) != host:
+        if decided == "local" and str(addresses[0]) != host:
             self._remember((host, port), (str(await _answering(addresses, port)), port))
+        elif decided == "cloud":
+            self._dial.pop((host, port), None)
         return decided
 
     def dial(self, host: str, port: int) -> HostPort | None:

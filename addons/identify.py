@@ -22,6 +22,9 @@ from memory.exchange import Exchange
 INLINE_BYTES = 256 * 1024
 """Bodies above this are read and scanned in a thread, so that the streams of other flows do not stall."""
 
+LONGEST_KEY = 200
+"""Characters kept of a conversation key, which is the client's to choose."""
+
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
@@ -74,18 +77,24 @@ class Identify:
         if provider is None:
             return
         exchange = self._flows.of(flow)
-        model = ""
-        if exchange is not None:
-            exchange.request_bytes = len(request.raw_content or b"")
-            body = await self._read(request)
-            self._flows.hand_on(flow, body)
-            facts = wire_for(request.path).read(bare_path(request.path), request.headers, body.json)
-            model = exchange.model = facts.model
-            exchange.side_request = facts.side_request
-            exchange.conversation = self._conversation(exchange, facts)
-        place = await self._destinations.decide(provider, model, request.host, request.port)
-        if exchange is not None:
-            exchange.to = place
+        try:
+            if exchange is not None:
+                await self._describe(flow, exchange)
+        finally:  # whatever happened, the request goes where it is meant to go
+            model = exchange.model if exchange is not None else ""
+            place = await self._destinations.decide(provider, model, request.host, request.port)
+            if exchange is not None:
+                exchange.to = place
+
+    async def _describe(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
+        request = flow.request
+        exchange.request_bytes = len(request.raw_content or b"")
+        body = await self._read(request)
+        self._flows.hand_on(flow, body)
+        facts = wire_for(request.path).read(bare_path(request.path), request.headers, body.json)
+        exchange.model = facts.model
+        exchange.side_request = facts.side_request
+        exchange.conversation = self._conversation(exchange, facts)
 
     async def _read(self, request: http.Request) -> Body:
         raw = request.raw_content or b""
@@ -103,8 +112,10 @@ class Identify:
 
     def _conversation(self, exchange: Exchange, facts: RequestFacts) -> str | None:
         """The client's own key, else a keyed hash of the first message: it tells conversations apart and says nothing."""
-        if facts.conversation is not None or facts.opening is None:
-            return facts.conversation
+        if facts.conversation is not None:
+            return facts.conversation[:LONGEST_KEY]
+        if facts.opening is None:
+            return None
         opening = f"{exchange.client}\n{exchange.protocol}\n{facts.opening}".encode("utf-8", "surrogatepass")
         return f"opening-{hmac.digest(self._secret, opening, 'sha256').hex()[:16]}"
 

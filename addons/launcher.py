@@ -52,7 +52,7 @@ class Running:
 
     @property
     def proxy_url(self) -> str:
-        return f"http://{self.suite.config.proxy.listen}"
+        return f"http://{self.suite.proxy}"
 
     @property
     def ca_certificate(self) -> Path:
@@ -148,7 +148,7 @@ def _master(
         def __init__(self, opts: options.Options) -> None:
             super().__init__(opts, **quiet)
             self.mitmemory = Suite(config, dashboard)
-            self.addons.add(MitMemory(lambda: self.mitmemory))
+            self.addons.add(MitMemory(self.mitmemory))
             opts.update(**start_options(config, confdir))
             unknown = [name for name in config.proxy.mitmproxy if name not in opts]
             if unknown:
@@ -163,8 +163,13 @@ def _master(
             serving = self.mitmemory.serving
             if serving.started is not None:
                 await serving.started
-            write_bundle(confdir)
-            when_running(Running(self.mitmemory, confdir, getattr(self, "web_url", None)), self.shutdown)
+            self.greet()
+
+        def greet(self) -> None:
+            # A flag on the command line may have chosen another.
+            used = Path(self.options.confdir).expanduser()
+            write_bundle(used)
+            when_running(Running(self.mitmemory, used, getattr(self, "web_url", None)), self.shutdown)
 
         async def done(self) -> None:
             # While the addons still listen: what was under way is recorded as ended.

@@ -77,14 +77,16 @@ class Record:
             self._note_sent(flow, exchange)
 
     def response(self, flow: http.HTTPFlow) -> None:
-        if (exchange := self._flows.end(flow)) is None or flow.response is None:
+        exchange = self._flows.of(flow)
+        if exchange is None or exchange.outcome or flow.response is None:
             return
         exchange.status = flow.response.status_code
         exchange.outcome = "answered" if exchange.status < 400 else "failed"
         self._finish(exchange)
 
     def error(self, flow: http.HTTPFlow) -> None:
-        if (exchange := self._flows.end(flow)) is None:
+        exchange = self._flows.of(flow)
+        if exchange is None or exchange.outcome:
             return
         self._note_sent(flow, exchange)
         exchange.status = flow.response.status_code if flow.response else None

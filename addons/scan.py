@@ -69,10 +69,9 @@ class ScanRequests:
             return NOT_ARRIVED
         try:
             self._library.refresh_if_old()
-            if self._library.snapshot.loaded_at is None:
-                # The first requests after a start would otherwise pass before the notes have been read.
-                await self._library.scan()
-            found = await self._find(body, exchange.request_bytes)
+            if not await self._notes_are_read():
+                return STILL_READING
+            found = await self._find(body)
         except Exception as error:  # observation fails open, and shows it
             logger.exception("A request could not be scanned")
             self.failures.append(f"A request was not scanned: {type(error).__name__}")
@@ -91,8 +90,8 @@ class ScanRequests:
                     await self._library.scan()
         return self._library.snapshot.loaded_at is not None
 
-    async def _find(self, body: Body, size: int) -> Scan:
+    async def _find(self, body: Body) -> Scan:
         index = self._library.snapshot.index
-        if size <= INLINE_BYTES:
+        if body.size <= INLINE_BYTES:
             return scan_body(index, body)
         return await asyncio.to_thread(scan_body, index, body)

@@ -11,7 +11,6 @@ import logging
 import platform
 import socket
 import sys
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -59,6 +58,8 @@ class Suite:
         self.config = config
         listen = config.dashboard.listen
         port = dashboard.getsockname()[1] if dashboard else listen.port
+        self.proxy = str(config.proxy.listen)
+        """Where the proxy really listens, once it runs."""
         self.own_ports = {port}
         """Ports of the suite's own pages, to which no client is led."""
         self.providers = ProviderTable(config.providers)
@@ -94,8 +95,8 @@ class Suite:
             self.scan,
             Send(self.providers, destinations),
             Tap(self.flows),
-            Annotate(self.flows),
             self.record,
+            Annotate(self.flows),
             Inspector(self.providers, keep_flows=config.proxy.keep_flows, keep_bytes=config.proxy.keep_bytes),
             self.serving,
         ]
@@ -111,7 +112,7 @@ class Suite:
                 "python": platform.python_version(),
             },
             "mode": self.config.mode,
-            "proxy": str(self.config.proxy.listen),
+            "proxy": self.proxy,
             "inspector": str(self.config.proxy.inspector) if self.config.proxy.inspector else None,
             "dashboard": str(self.config.dashboard.listen),
             "sources": sources,
@@ -158,33 +159,36 @@ def proxy_options(config: Config, providers: ProviderTable) -> dict[str, Any]:
 
 
 class MitMemory:
-    """The suite as one mitmproxy addon. Without a `suite` it makes its own, from the option `mitmemory_config`."""
+    """The suite as one mitmproxy addon; its stages are its `addons`. As a script it makes its suite from the option
+    `mitmemory_config`; a launcher brings its own.
+    """
 
     name = "mitmemory"
 
-    def __init__(self, make_suite: Callable[[], Suite] | None = None) -> None:
-        self._make_suite = make_suite
+    def __init__(self, suite: Suite | None = None) -> None:
+        self._suite = suite
         self.addons: list[object] = []
 
     def load(self, loader: Loader) -> None:
+        # mitmproxy carries every record of every logger to its event loop, and this one writes several for each block
+        # of a note: they would stand in the way of all requests while notes are read.
+        logging.getLogger("markdown_it").setLevel(logging.WARNING)
+        options = loader.master.options
         loader.add_option(
             "mitmemory_config", str, "", "The mitmemory configuration; empty: ./mitm.yaml or the default."
         )
-        # mitmproxy gives a `--set` of an option to it only after `load`, and by then the addons must be known.
-        loader.master.options.process_deferred()
-        try:
-            suite = self._make_suite() if self._make_suite else self._from_options(loader)
-        except ConfigError as error:
-            # An ERROR ends mitmproxy's start, with this message and without a traceback.
-            logger.error("%s", error)  # noqa: TRY400
-            return
-        self._own_ports = suite.own_ports
-        self.addons = suite.addons
-        loader.master.options.update(**proxy_options(suite.config, suite.providers))
-
-    def _from_options(self, loader: Loader) -> Suite:
-        file = loader.master.options.mitmemory_config
-        return Suite(load_config(Path(file) if file else None))
+        # mitmproxy gives a `--set` of an option to it only after `load`, and by then the stages must be known.
+        options.process_deferred()
+        if self._suite is None:
+            file = options.mitmemory_config
+            try:
+                self._suite = Suite(load_config(Path(file) if file else None))
+            except ConfigError as error:
+                # An ERROR ends mitmproxy's start, with this message and without a traceback.
+                logger.error("%s", error)  # noqa: TRY400
+                return
+        self.addons = self._suite.addons
+        options.update(**proxy_options(self._suite.config, self._suite.providers))
 
     def configure(self, updated: set[str]) -> None:
         if "stream_large_bodies" in updated and ctx.options.stream_large_bodies:
@@ -197,9 +201,12 @@ class MitMemory:
             )
 
     def running(self) -> None:
-        if "web_port" in ctx.options and self.addons:
-            self._own_ports.add(ctx.options.web_port)
-        if not ctx.options.listen_host:
+        options = ctx.options
+        if self._suite is not None:
+            self._suite.proxy = f"{options.listen_host or '*'}:{options.listen_port or 8080}"
+            if "web_port" in options:
+                self._suite.own_ports.add(options.web_port)
+        if not options.listen_host:
             # A script is loaded too late to choose the address.
             logger.warning("The proxy listens on every address of this machine: start it with --listen-host 127.0.0.1")
 

@@ -44,6 +44,8 @@ class Body:
     value: Any
     reasons: tuple[str, ...] = ()
     readable: bool = True
+    size: int = 0
+    """Bytes that were read."""
 
     @property
     def json(self) -> Any:
@@ -54,12 +56,13 @@ class Body:
 def read_body(data: bytes, content_type: str = "application/json") -> Body:
     """Read a body whose Content-Encoding is undone. `content_type` matters for multipart and form bodies only."""
     start = data.lstrip()[:1]
+    size = len(data)
     if not start:
-        return Body(None)
+        return Body(None, size=size)
     if is_form(content_type) and start not in (b"{", b"["):
         form = read_form(data, content_type)
         left_out = (ATTACHMENT,) if form.left_out else ()
-        return Body(form.fields, (f"{NOT_JSON}: {form.kind}", *left_out))
+        return Body(form.fields, (f"{NOT_JSON}: {form.kind}", *left_out), size=size)
     encoding = json.detect_encoding(data)
     reasons: tuple[str, ...] = ()
     try:
@@ -68,13 +71,13 @@ def read_body(data: bytes, content_type: str = "application/json") -> Body:
         text = data.decode("utf-8", "replace")
         reasons = (NOT_UTF8,)
     try:
-        return Body(decode_json(text), reasons)
+        return Body(decode_json(text), reasons, size=size)
     except (ValueError, RecursionError) as error:
         looks_like_json = text.lstrip()[:1] in ("{", "[")
         if not looks_like_json and (reasons or "\0" in text or not encoding.startswith("utf-8")):
             return unreadable(NOT_TEXT)
         reasons = (*reasons, TOO_DEEP if isinstance(error, RecursionError) else NOT_JSON)
-        return Body(Torn(text) if looks_like_json else text, reasons)
+        return Body(Torn(text) if looks_like_json else text, reasons, size=size)
 
 
 def unreadable(reason: str) -> Body:

@@ -159,4 +159,5 @@ def _pointer(place: _Place | None) -> str:
         token = place.token
         tokens.append("!" if token is None else "/" + str(token).replace("~", "~0").replace("/", "~1"))
         place = place.parent
-    return "".join(reversed(tokens))
+    # A key may hold half of a surrogate pair, which no file and no socket takes.
+    return "".join(reversed(tokens)).encode("utf-8", "backslashreplace").decode()

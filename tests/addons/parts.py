@@ -32,8 +32,9 @@ def flow_to(
     """A flow as the suite meets it: connected, answered with `status` if there is one. A `body` that is no bytes is JSON."""
     flow = tflow.tflow()
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    flow.request = http.Request.make(method, url, content, {"Content-Type": "application/json"})
-    flow.request.headers.update(headers or {})  # not through `make`, which would encode the body as they say
+    flow.request = http.Request.make(method, url, content)
+    # Not through `make`, which would encode the body as they say.
+    flow.request.headers.update({"Content-Type": "application/json"} | dict(headers or {}))
     flow.response = None if status is None else http.Response.make(status, b"{}")
     return flow
 

@@ -142,18 +142,28 @@ def test_a_flow_file_that_is_cut_off_is_refused(file: Path) -> None:
     assert str(caught.value) == f"{file}: not a complete mitmproxy flow file (Invalid data format.)"
 
 
+def test_a_flow_without_one_of_its_parts_is_refused(file: Path) -> None:
+    data = flow_file(flow_to(body=BODY)).replace(b"19:timestamp_tcp_setup", b"19:timestamp_tcp_Setup")
+    with pytest.raises(CaptureError) as caught:
+        written(file, data)
+    assert str(caught.value) == f"{file}: not a complete mitmproxy flow file ('timestamp_tcp_setup')"
+
+
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(), st.integers(0, 3000), st.binary(max_size=8))
 @example(b"0:}", 0, b"")
 @example(b"4:true!", 0, b"")
 @example(b"99999999999:", 0, b"")
+@example(b"4:" * 5000, 0, b"")
 def test_a_broken_file_is_never_more_than_a_capture_error(file: Path, junk: bytes, at: int, put: bytes) -> None:
     whole = flow_file(flow_to(body=BODY))
     for data in (junk, b"7:" + junk, whole[:at] + put + whole[at + len(put) :]):
+        said = ""
         try:
-            assert isinstance(written(file, data), list)
+            written(file, data)
         except CaptureError as error:
-            assert str(error).startswith(f"{file}: not a complete mitmproxy flow file (")
+            said = str(error)
+        assert not said or said.startswith(f"{file}: not a complete mitmproxy flow file (")
 
 
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:

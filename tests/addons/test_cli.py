@@ -96,7 +96,8 @@ def test_map_as_json_is_what_the_api_gives(run: Run, config: Path) -> None:
     code, out, err = run("map", "--config", config, "--json")
     assert (code, err) == (0, "")
     given = json.loads(out)
-    assert set(given) == {"loadedAt", "sources", "nodes", "links"}
+    assert set(given) == {"loadedAt", "sources", "nodes", "links", "exposure"}
+    assert given["exposure"] == {}
     assert [(node["id"], node["title"]) for node in given["nodes"]] == [
         ("vault/Garden.md", "Garden"),
         ("vault/projects/Harbour.md", "Harbour"),
@@ -262,7 +263,12 @@ def test_the_demo_reads_no_configuration(run: Run, tmp_path: Path, monkeypatch: 
     (tmp_path / "mitm.yaml").write_text("broken: [")
     monkeypatch.chdir(tmp_path)
     played: list[bool] = []
-    monkeypatch.setattr("addons.demo.run.run_demo", lambda *, once: played.append(once) or 0)
+
+    def play(*, once: bool) -> int:
+        played.append(once)
+        return 0
+
+    monkeypatch.setattr("addons.demo.run.run_demo", play)
     assert run("demo", "--once") == (0, "", "")
     assert run("demo") == (0, "", "")
     assert played == [True, False]

@@ -41,8 +41,8 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
         (["127.0.0.1"], "local", ("127.0.0.1", 8000)),
         (["192.168.7.7"], "local", ("192.168.7.7", 8000)),
         (["fd00::7"], "local", ("fd00::7", 8000)),
-        (["203.0.113.7"], "cloud", ("203.0.113.7", 8000)),
-        (["198.18.0.7"], "cloud", ("198.18.0.7", 8000)),
+        (["203.0.113.7"], "cloud", None),
+        (["198.18.0.7"], "cloud", None),
         ([], "cloud", None),
     ],
 )
@@ -69,7 +69,7 @@ async def test_a_name_that_moves_is_judged_and_pinned_anew(names: Names) -> None
     assert await destinations.decide(LAB, "m", "lab.example", 8000) == "local"
     names["lab.example"] = ["203.0.113.7"]
     assert await destinations.decide(LAB, "m", "lab.example", 8000) == "cloud"
-    assert destinations.dial("lab.example", 8000) == ("203.0.113.7", 8000)
+    assert destinations.dial("lab.example", 8000) is None
 
 
 @pytest.mark.parametrize(
@@ -122,22 +122,31 @@ async def listening() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("addresses", "dialled", "place"),
+    ("addresses", "dialled"),
     [
-        (["127.0.0.1", "127.0.0.9"], "127.0.0.1", "local"),
-        (["127.0.0.9", "127.0.0.1"], "127.0.0.1", "local"),
-        (["127.0.0.8", "127.0.0.9"], "127.0.0.8", "local"),
-        (["127.0.0.1", "203.0.113.7"], "127.0.0.1", "cloud"),
+        (["127.0.0.1", "127.0.0.9"], "127.0.0.1"),
+        (["127.0.0.9", "127.0.0.1"], "127.0.0.1"),
+        (["127.0.0.8", "127.0.0.9"], "127.0.0.8"),
     ],
 )
 async def test_of_two_addresses_the_one_that_answers_is_dialled(
-    names: Names, addresses: list[str], dialled: str, place: str
+    names: Names, addresses: list[str], dialled: str
 ) -> None:
     names["localhost"] = addresses
     destinations = Destinations()
     async with listening() as port:
-        assert await destinations.decide(LAB, "m", "localhost", port) == place
+        assert await destinations.decide(LAB, "m", "localhost", port) == "local"
         assert destinations.dial("localhost", port) == (dialled, port)
+
+
+async def test_nobody_is_asked_before_a_request_to_the_cloud_is_decided(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asyncio.open_connection", None)
+    names["lab.example"] = ["127.0.0.1", "203.0.113.7"]
+    destinations = Destinations()
+    assert await destinations.decide(LAB, "m", "lab.example", 443) == "cloud"
+    assert destinations.dial("lab.example", 443) is None
 
 
 async def test_an_address_that_never_answers_costs_half_a_second(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:

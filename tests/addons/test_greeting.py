@@ -25,7 +25,7 @@ def running(
         file=Path(file) if file else None,
     )
     sidecar = SimpleNamespace(link=lambda: "http://127.0.0.1:8090/?code=abc")
-    suite: Any = SimpleNamespace(config=config, sidecar=sidecar)
+    suite: Any = SimpleNamespace(config=config, sidecar=sidecar, proxy=str(config.proxy.listen))
     return Running(suite, Path(conf), inspector)
 
 

@@ -59,7 +59,7 @@ def answered(view: View, size: int = 0, url: str = "https://api.anthropic.com/v1
     return flow
 
 
-def shown(view: View) -> list[http.HTTPFlow]:
+def shown(view: View) -> list[Any]:
     return list(view._store.values())
 
 
@@ -76,7 +76,7 @@ async def test_only_the_last_flows_are_kept(view: View, clock: Clock) -> None:
 async def test_together_they_never_exceed_the_bytes(view: View, clock: Clock) -> None:
     keeper = inspector(keep_bytes=100)
     flows = [answered(view, size) for size in (40, 60, 1, 100, 101)]
-    kept = []
+    kept: list[list[int]] = []
     for flow in flows:
         keeper.response(flow)
         clock.tick()

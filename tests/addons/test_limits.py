@@ -10,7 +10,8 @@ import pytest
 from mitmproxy import http, options
 from mitmproxy.net.http.http1.read import expected_http_body_size
 from mitmproxy.proxy.context import Context
-from mitmproxy.proxy.layers.http import HttpErrorHook, HttpStream
+from mitmproxy.proxy.layers.http import HttpStream
+from mitmproxy.proxy.layers.http._hooks import HttpErrorHook
 from mitmproxy.test import tflow
 
 from addons.limits import Limits

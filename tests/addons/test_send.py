@@ -115,9 +115,10 @@ def test_other_connections_are_dialled_as_they_stand(address: Any, error: str | 
 
 def test_an_ipv6_address_with_flow_and_scope_is_dialled_as_it_stands() -> None:
     data = connection_to("unset", 1)
-    data.server.address = ("fe80::1", 443, 0, 2)
+    address: Any = ("fe80::1", 443, 0, 2)
+    object.__setattr__(data.server, "address", address)
     sender().server_connect(data)
-    assert data.server.address == ("fe80::1", 443, 0, 2)
+    assert data.server.address is address
 
 
 # ---- the scheme

@@ -96,6 +96,22 @@ def test_a_missing_vault_is_an_error_of_that_source_and_the_rest_goes_on(
         assert str(tmp_path / "gone") in gone["error"]
 
 
+def test_thousands_of_notes_are_read_beside_the_requests(
+    tmp_path: Path, upstream: RawUpstream, authority: AuthorityPaths
+) -> None:
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in range(3000):
+        (many / f"{number}.md").write_text(
+            f"# Note {number}\n\n- first of {number}\n- second\n\n> said\n\n[[{number + 1}]]\n" * 3
+        )
+    config = configuration(many, {"anthropic": f"https://127.0.0.1:{upstream.port}"})
+    with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
+        assert suite.api("api/status").status == 200
+        assert len(suite.api("api/memory").body["nodes"]) == 3000
+        assert curl(suite, URL, body=messages(GARDEN)).returncode == 0
+
+
 def test_sigterm_ends_everything_although_a_stream_is_under_way(
     tmp_path: Path, vault: Path, serve: Serve, authority: AuthorityPaths
 ) -> None:

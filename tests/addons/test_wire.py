@@ -18,7 +18,8 @@ from addons.wire.facts import canonical, first_of_role, header, text_of
 
 
 def read(path: str, body: Any, headers: dict[str, str] | None = None) -> RequestFacts:
-    return wire_for(path).read(bare_path(path), Headers(**(headers or {})), body)
+    sent = Headers([(name.encode(), value.encode()) for name, value in (headers or {}).items()])
+    return wire_for(path).read(bare_path(path), sent, body)
 
 
 @pytest.mark.parametrize(

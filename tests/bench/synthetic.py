@@ -207,19 +207,19 @@ class Writer:
     def conversation(self, notes: list[SyntheticNote], size: int) -> Conversation:
         """An agent's conversation of about `size` bytes; a third of the files that it reads are notes."""
         started = self._beginning(small=size < 50_000)
-        while started.size() < size:
-            self.add_turn(started, notes)
+        while (left := size - started.size()) > 0:
+            self.add_turn(started, notes, min(max(left, 500), 8_000))
         return started
 
-    def add_turn(self, conversation: Conversation, notes: list[SyntheticNote], size: int = 0) -> None:
-        """The model reads files (one, or as many as make `size` bytes), and the client sends them with the next turn."""
+    def add_turn(self, conversation: Conversation, notes: list[SyntheticNote], size: int) -> None:
+        """The model reads files of `size` characters, the last cut off, and the client sends them with the next turn."""
         calls: list[dict[str, Any]] = []
         results: list[dict[str, Any]] = []
         carried: set[str] = set()
         made = 0
-        while not calls or made < size:
+        while made < size:
             name, content, path = self._file(notes)
-            if size and made + len(content) > size:
+            if made + len(content) > size:
                 content, path = content[: size - made], None
             if path:
                 carried.add(path)
