@@ -1,7 +1,7 @@
 # `make run` and `make test` are all that a fresh machine needs: each makes .venv and installs what it uses.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-e2e bench lint vendor browser clients clean
+.PHONY: help setup run demo test test-e2e pictures bench lint vendor browser clients clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -25,6 +25,9 @@ test: $(READY_DEV) browser ## the tests, but for those with clients from npm
 test-e2e: $(READY_DEV) clients ## the tests with real clients from npm
 	$(VENV)/bin/pytest -m e2e
 
+pictures: $(READY_DEV) browser ## take the pictures of the documentation anew
+	MITMEMORY_PICTURES=1 $(VENV)/bin/pytest tests/web/browser/test_demo.py
+
 bench: $(READY_DEV) ## the figures, each beside its goal and its baseline
 	$(PYTHON) -m tests.bench
 
@@ -35,7 +38,7 @@ lint: $(READY_DEV) ## style, types, and who may import whom
 	$(VENV)/bin/lint-imports
 
 vendor: ## bundle the pages' libraries anew (maintainers; needs node)
-	cd web && npm ci && node vendor.mjs
+	cd web && npm ci && npm run vendor
 
 # Python 3.12 or newer: what .python-version names through pyenv, else one on the PATH, else uv's.
 $(PYTHON):
