@@ -62,9 +62,7 @@ def test_a_note_it_reads_is_seen_and_seen_again_in_the_next_turn(
             home.project,
         )
         assert (asked.returncode, asked.stdout) == (0, "The lamp needs bearings.\n"), asked.stderr
-        goes_on = run_client(
-            [claude, "-p", "--continue", "Thank you. Anything else?"], environment, home.project
-        )
+        goes_on = run_client([claude, "-p", "--continue", "Thank you. Anything else?"], environment, home.project)
         assert (goes_on.returncode, goes_on.stdout) == (0, "Fine.\n"), goes_on.stderr
 
         carrying = [
@@ -73,7 +71,9 @@ def test_a_note_it_reads_is_seen_and_seen_again_in_the_next_turn(
             if any(one["id"] == "vault/work/Lighthouse.md" and one["by"] == "content" for one in entry["notes"])
         ]
         seen = [
-            next((one["matched"], one["distinctive"], one["resent"]) for one in entry["notes"] if one["by"] == "content")
+            next(
+                (one["matched"], one["distinctive"], one["resent"]) for one in entry["notes"] if one["by"] == "content"
+            )
             for entry in carrying
         ]
         assert seen == [(4, 4, False), (4, 4, True)]

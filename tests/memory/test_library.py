@@ -360,9 +360,7 @@ async def test_no_text_is_kept(tmp_path: Path) -> None:
     await library.scan()
     gc.collect()
 
-    kept = [
-        found for found in gc.get_objects() if isinstance(found, Note | MemoryDocument) and secret in found.text
-    ]
+    kept = [found for found in gc.get_objects() if isinstance(found, Note | MemoryDocument) and secret in found.text]
     containers = [found for found in gc.get_objects() if isinstance(found, dict | list | tuple | set)]
     strings = [one for found in containers for one in tuple(found.values() if isinstance(found, dict) else found)]
     assert kept == []
