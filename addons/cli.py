@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,7 +26,7 @@ from rich.table import Table
 from addons.captures import Captured, CaptureError, read_capture
 from addons.config import Config, ConfigError, load_config
 from addons.encodings import EncodingError, decode
-from addons.suite import make_library
+from addons.suite import StartError, make_library
 from addons.wire import bare_path, wire_for
 from memory.body import read_body, unreadable
 from memory.index import NoteIndex
@@ -55,12 +56,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "demo":  # it reads nothing of the person's, not even the configuration
             return demo(once=options.once)
-        return commands[options.command](load_config(options.config))
+        code = commands[options.command](load_config(options.config))
+        sys.stdout.flush()
     except ConfigError as error:
         print(error, file=sys.stderr)
         return WRONG_INPUT
     except KeyboardInterrupt:
         return FAILED
+    except BrokenPipeError:  # whoever read our output has enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter's last flush fails again
+        return FAILED
+    return code
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -101,7 +107,7 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 def run(config: Config, flags: Sequence[str], *, inspector: bool) -> int:
     # Imported here: the other commands do without mitmproxy's masters, which take a second to load.
     from addons.greeting import greet  # noqa: PLC0415
-    from addons.launcher import StartError, launch  # noqa: PLC0415
+    from addons.launcher import launch  # noqa: PLC0415
 
     if not inspector:
         config = replace(config, proxy=replace(config.proxy, inspector=None))
@@ -200,7 +206,7 @@ def _print_map(snapshot: Snapshot, console: Console) -> None:
     for source in snapshot.sources:
         own = [node for node in nodes if node["source"] == source.name]
         table.add_row(
-            source.name,
+            escape(source.name),
             source.kind,
             str(source.notes),
             str(sum(1 for start, _ in links if start.startswith(f"{source.name}/"))),

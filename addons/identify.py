@@ -14,7 +14,7 @@ from addons.clients import client_of
 from addons.destinations import Destinations
 from addons.encodings import EncodingError, decode
 from addons.flows import Flows
-from addons.providers import ProviderTable
+from addons.providers import ProviderTable, is_address
 from addons.wire import RequestFacts, bare_path, wire_for
 from memory.body import Body, read_body, unreadable
 from memory.exchange import Exchange
@@ -23,7 +23,7 @@ INLINE_BYTES = 256 * 1024
 """Bodies above this are read and scanned in a thread, so that the streams of other flows do not stall."""
 
 LONGEST_KEY = 200
-"""Characters kept of a conversation key, which is the client's to choose."""
+"""Characters kept of a conversation key and of a model's name, which are the client's to choose."""
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
@@ -48,6 +48,7 @@ class Identify:
         if flow.response:
             return
         request = flow.request
+        self._go_by_name(flow)
         provider = self._providers.find(request.host, request.port)
         if provider is None:
             request.stream = True
@@ -71,6 +72,16 @@ class Identify:
             ),
         )
 
+    def _go_by_name(self, flow: http.HTTPFlow) -> None:
+        """A client that resolves names itself (SOCKS, mitmproxy's transparent modes) asks for an address.
+
+        mitmproxy decrypts by the name in the TLS hello too, so what is decrypted must be known by that name as well:
+        it would pass unseen. No byte of the request changes; the address is looked up anew.
+        """
+        request, name = flow.request, flow.client_conn.sni
+        if name and is_address(request.host) and self._providers.find(name, request.port) is not None:
+            request.data.host = name  # the property would write the Host header
+
     async def request(self, flow: http.HTTPFlow) -> None:
         request = flow.request
         provider = self._providers.find(request.host, request.port)
@@ -91,10 +102,13 @@ class Identify:
         exchange.request_bytes = len(request.raw_content or b"")
         body = await self._read(request)
         self._flows.hand_on(flow, body)
-        facts = wire_for(request.path).read(bare_path(request.path), request.headers, body.json)
-        exchange.model = facts.model
+        if body.size <= INLINE_BYTES:
+            facts, conversation = self._understood(request, exchange, body)
+        else:
+            facts, conversation = await asyncio.to_thread(self._understood, request, exchange, body)
+        exchange.model = facts.model[:LONGEST_KEY]
         exchange.side_request = facts.side_request
-        exchange.conversation = self._conversation(exchange, facts)
+        exchange.conversation = conversation
 
     async def _read(self, request: http.Request) -> Body:
         raw = request.raw_content or b""
@@ -109,6 +123,11 @@ class Identify:
             return read_body(decode(raw, encoding, self._largest_body), content_type)
         except EncodingError as error:
             return unreadable(str(error))
+
+    def _understood(self, request: http.Request, exchange: Exchange, body: Body) -> tuple[RequestFacts, str | None]:
+        """What the request says of itself, and its conversation. Takes long where the first message is long."""
+        facts = wire_for(request.path).read(bare_path(request.path), request.headers, body.json)
+        return facts, self._conversation(exchange, facts)
 
     def _conversation(self, exchange: Exchange, facts: RequestFacts) -> str | None:
         """The client's own key, else a keyed hash of the first message: it tells conversations apart and says nothing."""

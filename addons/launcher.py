@@ -28,18 +28,12 @@ from mitmproxy.tools.web.master import WebMaster
 
 from addons.config import Config
 from addons.config_values import Address
-from addons.suite import MitMemory, Suite
+from addons.suite import MitMemory, StartError, Suite
 
 WEB_COLUMNS = ("tls", "icon", "path", "method", "status", "size", "time", "comment")
 CA_CERTIFICATE = "mitmproxy-ca-cert.pem"
 BUNDLE = "ca-bundle.pem"
-
-
 CLOSING_SECONDS = 1.0
-
-
-class StartError(Exception):
-    """The suite cannot start. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +67,7 @@ def launch(config: Config, when_running: WhenRunning, *, flags: Sequence[str] = 
     """Run the suite until it is told to end (Ctrl-C, SIGTERM). `flags` are mitmproxy's own, as on its command line.
 
     Raises:
-        StartError: a port is taken, or a mitmproxy option of the configuration does not exist.
+        StartError: a port is taken, the state directory cannot be used, or mitmproxy has no such option.
 
     """
     os.umask(0o077)  # CA key, tokens and whatever mitmproxy saves are nobody else's
@@ -87,6 +81,9 @@ def launch(config: Config, when_running: WhenRunning, *, flags: Sequence[str] = 
             raise StartError(
                 f"{error.filename} cannot be made ({error.strerror}): set state to another directory"
             ) from error
+        if not os.access(confdir, os.R_OK | os.W_OK | os.X_OK):  # mitmproxy would end in a traceback
+            dashboard.close()
+            raise StartError(f"{confdir} may not be written: set state to another directory")
         try:
             mitmproxy_main.run(
                 _master(config, dashboard, confdir, when_running),
@@ -168,7 +165,12 @@ def _master(
         def greet(self) -> None:
             # A flag on the command line may have chosen another.
             used = Path(self.options.confdir).expanduser()
-            write_bundle(used)
+            try:
+                write_bundle(used)
+            except OSError as error:
+                raise StartError(
+                    f"{error.filename} cannot be written ({error.strerror}): set state to another directory"
+                ) from error
             when_running(Running(self.mitmemory, used, getattr(self, "web_url", None)), self.shutdown)
 
         async def done(self) -> None:
@@ -213,6 +215,4 @@ def write_bundle(confdir: Path) -> None:
     """`SSL_CERT_FILE` and its kin replace the public roots, so they need a file that holds both."""
     certificate = confdir / CA_CERTIFICATE
     if certificate.exists():
-        (confdir / BUNDLE).write_text(
-            Path(certifi.where()).read_text("ascii") + certificate.read_text("ascii"), "ascii"
-        )
+        (confdir / BUNDLE).write_bytes(Path(certifi.where()).read_bytes() + certificate.read_bytes())

@@ -227,6 +227,15 @@ def _merge(configured: Iterable[ProviderConfig]) -> tuple[Provider, ...]:
     return (*own, *builtin.values())
 
 
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address rather than a name."""
+    try:
+        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
 def _canonical(host: str) -> str:
     """An IPv6 address in its shortest form, without brackets and zone; a name as it is."""
     bare = host.removeprefix("[").removesuffix("]")

@@ -23,7 +23,7 @@ from mitmproxy.addonmanager import Loader
 from mitmproxy.version import VERSION as MITMPROXY_VERSION
 
 from addons.annotate import Annotate
-from addons.config import Config, ConfigError, load_config
+from addons.config import Address, Config, ConfigError, load_config
 from addons.destinations import Destinations
 from addons.flows import Flows
 from addons.guard import Guard
@@ -40,7 +40,7 @@ from memory.activity import Activity
 from memory.exposure import Exposure
 from memory.library import LibraryOptions, NoteLibrary
 from memory.sources import make_source
-from web.access import Access, load_or_make_tokens
+from web.access import Access, Tokens, load_or_make_tokens
 from web.app import Services
 from web.events import EventHub
 from web.server import Sidecar
@@ -48,16 +48,23 @@ from web.server import Sidecar
 logger = logging.getLogger(__name__)
 
 
+class StartError(Exception):
+    """The suite cannot start. The message says what to do."""
+
+
 class Suite:
     """Owns every service, and makes the addons that use them, in the order a flow meets them.
 
     `dashboard` is the socket it will listen on; None: `dashboard.listen` of the configuration is bound at the start.
+    Raises StartError when the tokens can be neither read nor made, or the dashboard's port is not known by now.
     """
 
     def __init__(self, config: Config, dashboard: socket.socket | None = None) -> None:
         self.config = config
         listen = config.dashboard.listen
         port = dashboard.getsockname()[1] if dashboard else listen.port
+        if not port:  # links would lead nowhere, and the guard would not know what to guard
+            raise StartError("dashboard.listen: port 0 is for `mitmemory run`, name a port of its own here")
         self.proxy = str(config.proxy.listen)
         """Where the proxy really listens, once it runs."""
         self.own_ports = {port}
@@ -67,15 +74,14 @@ class Suite:
         self.exposure = Exposure()
         self.activity = Activity()
         self.events = EventHub()
-        tokens = config.dashboard.tokens
-        self.tokens = load_or_make_tokens(config.state, tokens.admin, tokens.read_only)
+        self.tokens = _tokens(config)
         self.sidecar = Sidecar(
             Services(
                 library=self.library,
                 exposure=self.exposure,
                 activity=self.activity,
                 events=self.events,
-                access=Access(self.tokens, port),
+                access=Access(self.tokens, port, host=f"[{listen.host}]" if ":" in listen.host else listen.host),
                 status=self.status,
                 prefix=config.dashboard.prefix,
             )
@@ -126,6 +132,18 @@ class Suite:
 
     def _is_for_a_provider(self, request: http.Request) -> bool:
         return self.providers.find(request.host, request.port) is not None
+
+
+def _tokens(config: Config) -> Tokens:
+    given = config.dashboard.tokens
+    try:
+        return load_or_make_tokens(config.state, given.admin, given.read_only)
+    except OSError as error:
+        raise StartError(
+            f"{error.filename} cannot be used ({error.strerror}): mend that, or set state to another directory"
+        ) from error
+    except ValueError as error:  # a token of the configuration is the other one of those that are kept
+        raise StartError(str(error)) from error
 
 
 def make_library(config: Config) -> NoteLibrary:
@@ -183,7 +201,7 @@ class MitMemory:
             file = options.mitmemory_config
             try:
                 self._suite = Suite(load_config(Path(file) if file else None))
-            except ConfigError as error:
+            except (ConfigError, StartError) as error:
                 # An ERROR ends mitmproxy's start, with this message and without a traceback.
                 logger.error("%s", error)  # noqa: TRY400
                 return
@@ -191,6 +209,8 @@ class MitMemory:
         options.update(**proxy_options(self._suite.config, self._suite.providers))
 
     def configure(self, updated: set[str]) -> None:
+        if self._suite is None:
+            return  # what is wrong has been said; another message would hide it
         if "stream_large_bodies" in updated and ctx.options.stream_large_bodies:
             raise exceptions.OptionsError(
                 "stream_large_bodies would let bodies pass before they are looked at: leave it unset"
@@ -203,7 +223,7 @@ class MitMemory:
     def running(self) -> None:
         options = ctx.options
         if self._suite is not None:
-            self._suite.proxy = f"{options.listen_host or '*'}:{options.listen_port or 8080}"
+            self._suite.proxy = str(Address(options.listen_host or "*", options.listen_port or 8080))
             if "web_port" in options:
                 self._suite.own_ports.add(options.web_port)
         if not options.listen_host:

@@ -62,7 +62,7 @@ class _Pass:
 class Access:
     """Decides what the holder of a token, a code or a session may do. Used from the event loop's thread only.
 
-    `port` is the one that browsers use; `hosts` are further names in a `Host` header to answer to, each with a port
+    `host` (IPv6 in brackets) and `port` are those that browsers use; `hosts` are further names in a `Host` header to answer to, each with a port
     (`notes.example:8443`) or without one (then with `port`, and bare as behind a proxy on a standard port). IPv6
     addresses stand in brackets.
     `clock` gives seconds that only grow.
@@ -73,12 +73,14 @@ class Access:
         tokens: Tokens,
         port: int,
         *,
+        host: str = "127.0.0.1",
         hosts: Iterable[str] = (),
         clock: Callable[[], float] = time.monotonic,
         code_lifetime: float = CODE_LIFETIME,
         session_lifetime: float = SESSION_LIFETIME,
     ) -> None:
         self.port = port
+        self.origin = f"http://{host}:{port}"
         self.cookie = f"mitmemory-{port}"
         """Cookies are shared by all ports of a host: the name keeps two suites on one machine apart."""
         self.session_lifetime = session_lifetime
@@ -87,9 +89,9 @@ class Access:
         self._code_lifetime = code_lifetime
         self._codes: dict[str, _Pass] = {}
         self._sessions: dict[str, _Pass] = {}
-        self._hosts = frozenset(_spellings(("127.0.0.1", "localhost", "[::1]"), port, bare=port == 80)) | frozenset(
-            _spellings(hosts, port, bare=True)
-        )
+        self._hosts = frozenset(
+            _spellings(("127.0.0.1", "localhost", "[::1]", host), port, bare=port == 80)
+        ) | frozenset(_spellings(hosts, port, bare=True))
 
     def knows_host(self, host: str) -> bool:
         """Whether the value of a `Host` header is one of ours; guards against DNS rebinding."""

@@ -98,7 +98,7 @@ def check_host(request: web.Request, access: Access) -> None:
     """Refuse a request for another name, as after DNS rebinding, or one meant for a proxy (`GET http://…`)."""
     hosts = request.headers.getall("Host", [])
     if len(hosts) != 1 or not access.knows_host(hosts[0]) or not request.raw_path.startswith("/"):
-        raise Refusal(421, "foreign_host", f"open the dashboard as http://127.0.0.1:{access.port}")
+        raise Refusal(421, "foreign_host", f"open the dashboard as {access.origin}")
 
 
 def check_origin(request: web.Request, *, api: bool) -> None:

@@ -20,8 +20,9 @@ from addons.demo.authority import make_authority
 from addons.demo.model import ScriptedModel
 from addons.demo.sample import SOURCE, VAULT
 from addons.greeting import greet
-from addons.launcher import Running, StartError, launch
+from addons.launcher import Running, launch
 from addons.providers import ProviderConfig
+from addons.suite import StartError
 
 CLOUD = ("anthropic", "openai", "google")
 """The providers whose traffic goes to the scripted model."""

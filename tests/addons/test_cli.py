@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from mitmproxy.io import FlowWriter
 
 from addons import cli
 from addons.config import Config
-from addons.launcher import StartError
+from addons.suite import StartError
 from tests.addons.conftest import GARDEN, HARBOUR
 from tests.addons.parts import MESSAGES, flow_to
 
@@ -113,6 +115,20 @@ def test_map_as_a_table(run: Run, config: Path) -> None:
     rows = [[cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")] for line in out.splitlines()]
     assert ["source", "kind", "notes", "links", "unresolved", "by name only", "skipped", "warnings"] in rows
     assert ["vault", "markdown", "2", "0", "0", "0", "0", "0"] in rows
+
+
+def test_a_sources_name_is_shown_as_it_is(run: Run, tmp_path: Path, vault: Path) -> None:
+    assert "[red]" in run("map", "--config", write_config(tmp_path, {"[red]": vault}))[1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes")
+def test_a_reader_that_has_enough_is_no_traceback(config: Path) -> None:
+    command = [sys.executable, "-c", "import sys; from addons.cli import main; sys.exit(main())", "map", "--json"]
+    read, write = os.pipe()
+    os.close(read)
+    ended = subprocess.run([*command, "--config", config], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (1, b"")
 
 
 def test_map_without_sources(run: Run, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from mitmproxy import http
 
 from addons.destinations import Destinations
 from addons.flows import Flows
-from addons.identify import INLINE_BYTES, Identify, is_websocket_upgrade
+from addons.identify import INLINE_BYTES, LONGEST_KEY, Identify, is_websocket_upgrade
 from addons.providers import Provider, ProviderConfig, ProviderTable
 from memory.body import Body, read_body
 from memory.exchange import Exchange, Place, Scan
@@ -216,13 +216,19 @@ async def test_a_large_or_encoded_body_is_read_in_a_thread(
     monkeypatch: pytest.MonkeyPatch, size: int, encoding: str, threaded: bool
 ) -> None:
     readers: list[threading.Thread] = []
-    read = Identify._decoded
+    read, understand = Identify._decoded, Identify._understood
 
     def decoded(self: Identify, raw: bytes, encoding: str, content_type: str) -> Body:
         readers.append(threading.current_thread())
         return read(self, raw, encoding, content_type)
 
+    def understood(self: Identify, request: http.Request, exchange: Exchange, body: Body) -> Any:
+        understanders.append(threading.current_thread())
+        return understand(self, request, exchange, body)
+
+    understanders: list[threading.Thread] = []
     monkeypatch.setattr(Identify, "_decoded", decoded)
+    monkeypatch.setattr(Identify, "_understood", understood)
     raw = b'{"model": "m"}'.ljust(size)
     raw = gzip.compress(raw) if encoding == "gzip" else raw
     flow = flow_to(body=raw, headers={"Content-Encoding": encoding} if encoding else {})
@@ -230,6 +236,7 @@ async def test_a_large_or_encoded_body_is_read_in_a_thread(
     assert exchange
     assert (exchange.model, exchange.request_bytes) == ("m", len(raw))
     assert [reader is not threading.main_thread() for reader in readers] == [threaded]
+    assert [one is not threading.main_thread() for one in understanders] == [size > INLINE_BYTES]
 
 
 @pytest.mark.parametrize(
@@ -256,6 +263,40 @@ async def test_json_nested_without_end_is_no_trouble() -> None:
     deep = b"[" * 100_000
     for body in (deep, b'{"model": "m", "metadata": {"user_id": "%s"}}' % deep):
         assert (await Desk().exchange(body=body)).conversation is None
+
+
+async def test_a_models_name_is_kept_to_a_length() -> None:
+    assert (await Desk().exchange(body={"model": "m" * 100_000})).model == "m" * LONGEST_KEY
+
+
+# ---- clients that ask for an address
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "[2001:db8::7]"])
+async def test_a_provider_that_is_asked_for_by_its_address_is_known_by_its_name(host: str) -> None:
+    desk, flow = Desk(), flow_to(f"https://{host}/v1/messages", ASKED, headers={"Host": "api.anthropic.com"})
+    flow.client_conn.sni = "api.anthropic.com"
+    head = list(flow.request.headers.fields)
+    exchange = await desk.meet(flow)
+    assert exchange
+    assert (exchange.provider, exchange.upstream) == ("anthropic", "api.anthropic.com:443")
+    assert desk.judge.asked == [("anthropic", "claude-test", "api.anthropic.com", 443)]
+    assert list(flow.request.headers.fields) == head
+
+
+@pytest.mark.parametrize(
+    ("url", "sni"),
+    [
+        ("https://203.0.113.7/v1/messages", "elsewhere.example"),
+        ("https://203.0.113.7/v1/messages", None),
+        ("https://elsewhere.example/v1/messages", "api.anthropic.com"),
+    ],
+)
+async def test_the_name_of_a_tls_hello_says_nothing_else(url: str, sni: str | None) -> None:
+    desk, flow = Desk(), flow_to(url, ASKED)
+    flow.client_conn.sni = sni
+    assert await desk.meet(flow) is None
+    assert flow.request.pretty_url == url
 
 
 # ---- the exchanges under way

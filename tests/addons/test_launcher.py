@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import logging
 import re
 import socket
@@ -18,12 +19,15 @@ from typing import Any
 import certifi
 import pytest
 from mitmproxy import options
+from mitmproxy.addonmanager import Loader
+from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.test import taddons
 from mitmproxy.tools import cmdline
 from mitmproxy.tools import main as mitmproxy_main
 from mitmproxy.tools.dump import DumpMaster
 from mitmproxy.tools.web.master import WebMaster
 
-from addons.config import Address, Config, DashboardConfig, ProxyConfig
+from addons.config import Address, Config, DashboardConfig, ProxyConfig, TokensConfig
 from addons.demo.authority import AuthorityPaths
 from addons.launcher import (
     BUNDLE,
@@ -38,7 +42,8 @@ from addons.launcher import (
     write_bundle,
 )
 from addons.providers import ProviderTable
-from addons.suite import proxy_options
+from addons.suite import MitMemory, Suite, proxy_options
+from web.access import load_or_make_tokens
 
 FREE = Address("127.0.0.1", 0)
 
@@ -252,6 +257,55 @@ async def test_a_wrong_mitmproxy_option_is_the_persons_and_said(
     assert str(caught.value) == f"proxy.mitmproxy: {message}"
 
 
+@pytest.mark.parametrize("broken", ["tokens.json", "mitmproxy/ca-bundle.pem"])
+async def test_a_state_directory_that_cannot_be_used_is_said(
+    tmp_path: Path, dashboard: socket.socket, authority: AuthorityPaths, broken: str
+) -> None:
+    (tmp_path / broken).mkdir(parents=True)
+    (tmp_path / "mitmproxy").mkdir(exist_ok=True)
+    (tmp_path / "mitmproxy" / CA_CERTIFICATE).write_bytes(authority.authority.read_bytes())
+
+    def start() -> None:
+        master_of(config_of(tmp_path), dashboard, tmp_path / "mitmproxy")[0].greet()
+
+    with pytest.raises(StartError, match=rf"{broken} cannot be .* \(Is a directory\): .*set state to another"):
+        start()
+
+
+async def test_a_token_that_is_the_other_kept_one_is_said(tmp_path: Path, dashboard: socket.socket) -> None:
+    load_or_make_tokens(tmp_path, read_only="the-token-that-only-reads")
+    kept = json.loads((tmp_path / "tokens.json").read_text())["read_only"]
+    config = replace(config_of(tmp_path), dashboard=DashboardConfig(listen=FREE, tokens=TokensConfig(admin=kept)))
+    with pytest.raises(StartError, match="admin and read_only must differ"):
+        master_of(config, dashboard, tmp_path)
+
+
+@pytest.mark.parametrize(("host", "written"), [("::1", "[::1]"), ("127.0.0.2", "127.0.0.2")])
+async def test_every_address_of_loopback_makes_links_that_open(tmp_path: Path, host: str, written: str) -> None:
+    config = replace(config_of(tmp_path), dashboard=DashboardConfig(listen=Address(host, 18090)))
+    suite = Suite(config)
+    assert suite.sidecar.link().startswith(f"http://{written}:18090/?code=")
+    with taddons.context(options=options.Options(listen_host=host, listen_port=18080)):
+        MitMemory(suite).running()
+    assert suite.proxy == f"{written}:18080"
+
+
+def test_without_a_socket_the_dashboard_needs_a_port(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="port 0 is for `mitmemory run`"):
+        Suite(config_of(tmp_path))
+
+
+async def test_a_script_that_has_no_suite_leaves_mitmproxys_options_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with taddons.context(Proxyserver()) as context:
+        context.options.set(f"mitmemory_config={tmp_path / 'none.yaml'}", defer=True)
+        addon = MitMemory()
+        addon.load(Loader(context.master))
+        addon.configure({"connection_strategy"})  # raises nothing that would hide what is wrong
+    assert "there is no such file" in caplog.text
+
+
 # ---- launch
 
 
@@ -305,6 +359,15 @@ def test_a_state_directory_that_cannot_be_made_is_said(tmp_path: Path, started: 
     with pytest.raises(StartError) as caught:
         launch(config_of(tmp_path / "state"), lambda _running, _end: None)
     assert str(caught.value).endswith("set state to another directory")
+    assert started == []
+
+
+def test_a_state_directory_that_may_not_be_written_is_said(
+    tmp_path: Path, started: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("addons.launcher.os.access", lambda *_: False)  # root, as in a container, may write anywhere
+    with pytest.raises(StartError, match="mitmproxy may not be written: set state to another directory"):
+        launch(config_of(tmp_path), lambda _running, _end: None)
     assert started == []
 
 

@@ -22,7 +22,7 @@ const OUTCOMES = { answered: "Answered", blocked: "Blocked", failed: "Failed", a
 const table = new Table({
   caption: "Requests, newest first",
   key: (entry) => entry.id,
-  empty: "No request went through the proxy yet. Point a client at it: mitmemory env prints the lines to paste.",
+  empty: "No request went through the proxy yet. Point a client at it: the lines to paste stand in the terminal that mitmemory was started in.",
   columns: [
     { label: "Time", cell: (entry) => Ago(entry.startedAt), class: "time" },
     { label: "Client", cell: (entry) => entry.client, class: "client" },

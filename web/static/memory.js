@@ -166,8 +166,12 @@ function heard(entry) {
   sharing.add(entry);
   marksChanged();
   if (entry.notes.some((one) => one.id === panel.shown)) void panel.loadRequests();
-  if (!entry.notes.length || lit.has(entry.id)) return;
+  if (!entry.notes.length) return;
   const to = receivers(entry);
+  if (lit.has(entry.id)) {
+    if (!to.length && entry.finishedAt) say(entry, undefined); // it was on its way, and did not arrive
+    return;
+  }
   if (to.length) {
     lit.add(entry.id);
     if (lit.size > REMEMBERED) lit.delete([...lit][0]);
@@ -182,7 +186,7 @@ function heard(entry) {
  */
 function say(entry, place) {
   const [first, ...others] = [...entry.notes].sort((a, b) => b.matched - a.matched);
-  const more = others.length ? ` and ${counted(others.length, "more note")}` : "";
+  const more = others.length ? `; and ${counted(others.length, "more note")}` : "";
   const item = h("li", { class: place ?? "kept" }, icon(place ?? "block"), h("span", {}, sentence(entry, first) + more));
   const list = byId("sent");
   list.prepend(item);

@@ -52,7 +52,9 @@ export function lines({ grade, matched, distinctive }) {
 export function receivers(entry) {
   if (entry.sentTo.length) return entry.sentTo;
   const kept = entry.decision.action === "block" || entry.decision.action === "hold";
-  return kept || entry.outcome === "blocked" || entry.outcome === "failed" ? [] : [{ model: entry.model, to: entry.to }];
+  // In annotate mode `sentTo` is empty; a status says that there was an answer.
+  const unreached = entry.outcome === "failed" && entry.status === null;
+  return kept || entry.outcome === "blocked" || unreached ? [] : [{ model: entry.model, to: entry.to }];
 }
 
 /**

@@ -1,6 +1,7 @@
 """The Memory page in a real browser: the map, what lights up on it, the panel, the search, the table."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -127,6 +128,20 @@ async def test_a_blocked_note_does_not_light_up(memory_page: MemoryPage, suite: 
     await expect(memory_page.page.locator("#sent li")).to_have_text("Blocked by the sea stays home: Harbour")
     assert await memory_page.ask("lit()") == {}
     assert await memory_page.ask("marks()") == {}
+
+
+@pytest.mark.parametrize(("status", "said"), [(None, "was not reached: Harbour"), (400, None)])
+async def test_a_note_that_did_not_arrive_is_taken_back(
+    memory_page: MemoryPage, suite: Suite, status: int | None, said: str | None
+) -> None:
+    items = memory_page.page.locator("#sent li")
+    exchange = suite.route("cloud", (HARBOUR, 1, 2))
+    await expect(items).to_have_count(1)
+    exchange.status, exchange.outcome, exchange.finished_at = status, "failed", datetime.now(UTC)
+    suite.publish(exchange)
+    await until(lambda: memory_page.ask("events()"), lambda events: events == 2)
+    await expect(items).to_have_count(2 if said else 1)
+    await expect(items.first).to_contain_text(said or "Harbour went to claude-sonnet-4 (cloud)")
 
 
 async def test_search_finds_by_title_alias_and_tag(memory_page: MemoryPage) -> None:
