@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# The start of a User-Agent (lower case) and the name of the client that sends it (research of real clients).
+# The start of a User-Agent (lower case) and the name of the client that sends it (as the clients send it today).
 _FAMILIES = (
     ("claude-cli/", "claude-code"),
     ("claude-code/", "claude-code"),

@@ -38,15 +38,22 @@ class Destinations:
             return provider.place(model, ())
         addresses = await resolve(host, port)
         decided = provider.place(model, addresses)
-        if decided == "local" and str(addresses[0]) != host:
-            self._remember((host, port), (str(await _answering(addresses, port)), port))
-        elif decided == "cloud":
-            self._dial.pop((host, port), None)
+        if decided == "cloud":
+            self.forget(host, port)
+        elif str(addresses[0]) != host:
+            pinned = self.dial(host, port)
+            if pinned not in [(str(address), port) for address in addresses]:
+                pinned = (str(await _answering(addresses, port)), port)
+            self._remember((host, port), pinned)
         return decided
 
     def dial(self, host: str, port: int) -> HostPort | None:
         """The address to dial instead; None: as it stands."""
         return self._dial.get((host, port))
+
+    def forget(self, host: str, port: int) -> None:
+        """Find the address anew with the next request, as after one that could not be reached."""
+        self._dial.pop((host, port), None)
 
     def _remember(self, asked: HostPort, dialled: HostPort) -> None:
         self._dial[asked] = dialled

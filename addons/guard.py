@@ -45,8 +45,14 @@ class Guard:
         if data.server.error or data.server.address is None:
             return
         host, port = data.server.address[:2]
-        if await self._is_own(host, port):
+        if port not in self._ports:
+            return
+        addresses = await resolve(host, port)
+        if not addresses or any(is_this_machine(address) for address in addresses):
             data.server.error = _REFUSED
+        else:
+            # What was judged is dialled: asked a second time, the name might lead here.
+            data.server.address = (str(addresses[0]), port)
 
     async def _is_own(self, host: str, port: int) -> bool:
         return port in self._ports and any(is_this_machine(address) for address in await resolve(host, port))

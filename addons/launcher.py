@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import sys
@@ -29,6 +30,8 @@ from mitmproxy.tools.web.master import WebMaster
 from addons.config import Config
 from addons.config_values import Address
 from addons.suite import MitMemory, StartError, Suite
+
+logger = logging.getLogger(__name__)
 
 WEB_COLUMNS = ("tls", "icon", "path", "method", "status", "size", "time", "comment")
 CA_CERTIFICATE = "mitmproxy-ca-cert.pem"
@@ -157,6 +160,8 @@ def _master(
 
         async def running(self) -> None:
             await super().running()
+            for name in self.options.deferred:
+                logger.warning("mitmproxy has no option %s", name)
             serving = self.mitmemory.serving
             if serving.started is not None:
                 await serving.started

@@ -8,10 +8,12 @@ before it is judged. `HttpStream.check_body_size` is no public API: tests/addons
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any
 
 from mitmproxy import http
-from mitmproxy.proxy.layers.http import HttpStream
+from mitmproxy.proxy.layers.http import HttpStream, SendHttp
+from mitmproxy.proxy.layers.http._events import ResponseProtocolError
 
 
 class Limits:
@@ -28,7 +30,7 @@ class Limits:
         def check_body_size(stream: HttpStream, request: bool) -> Generator[Any, Any, bool]:
             if not request or not applies_to(stream.flow.request):
                 return False
-            return (yield from original(stream, request))
+            return (yield from _in_our_words(original(stream, request)))
 
         self._original = original
         HttpStream.check_body_size = check_body_size  # type: ignore[method-assign,assignment]
@@ -37,3 +39,16 @@ class Limits:
         if self._original is not None:
             HttpStream.check_body_size = self._original  # type: ignore[method-assign]
             self._original = None
+
+
+def _in_our_words(commands: Generator[Any, Any, bool]) -> Generator[Any, Any, bool]:
+    """The same commands, but the answer of 413 names the setting that a person can change."""
+    reply = None
+    while True:
+        try:
+            command = commands.send(reply)
+        except StopIteration as end:
+            return bool(end.value)
+        if isinstance(command, SendHttp) and isinstance(command.event, ResponseProtocolError):
+            command.event = replace(command.event, message="The request is larger than proxy.max_body in mitm.yaml.")
+        reply = yield command

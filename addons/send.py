@@ -45,6 +45,8 @@ class Send:
 
     def server_connect_error(self, data: server_hooks.ServerConnectionHookData) -> None:
         self._restore(data)
+        if data.server.address is not None:
+            self._destinations.forget(*data.server.address[:2])
 
     def _restore(self, data: server_hooks.ServerConnectionHookData) -> None:
         if (asked := self._asked.pop(data.server.id, None)) is not None:

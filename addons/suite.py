@@ -23,7 +23,7 @@ from mitmproxy.addonmanager import Loader
 from mitmproxy.version import VERSION as MITMPROXY_VERSION
 
 from addons.annotate import Annotate
-from addons.config import Address, Config, ConfigError, load_config
+from addons.config import Address, Config, ConfigError, ProxyConfig, load_config
 from addons.destinations import Destinations
 from addons.flows import Flows
 from addons.guard import Guard
@@ -205,6 +205,8 @@ class MitMemory:
                 # An ERROR ends mitmproxy's start, with this message and without a traceback.
                 logger.error("%s", error)  # noqa: TRY400
                 return
+            if _mitmproxys_own(self._suite.config.proxy) != _mitmproxys_own(ProxyConfig()):
+                logger.warning("proxy.listen, inspector and mitmproxy have no effect here: use mitmproxy's own options")
         self.addons = self._suite.addons
         options.update(**proxy_options(self._suite.config, self._suite.providers))
 
@@ -219,6 +221,11 @@ class MitMemory:
             raise exceptions.OptionsError(
                 "connection_strategy must be lazy: eager contacts a model before the request was looked at"
             )
+        hosts = self._suite.providers.allow_hosts()
+        if "allow_hosts" in updated and list(ctx.options.allow_hosts) != hosts:
+            raise exceptions.OptionsError("allow_hosts is the suite's: name the hosts under providers in mitm.yaml")
+        if "ignore_hosts" in updated and ctx.options.ignore_hosts:
+            raise exceptions.OptionsError("ignore_hosts would hide providers: change their hosts in mitm.yaml instead")
 
     def running(self) -> None:
         options = ctx.options
@@ -229,6 +236,11 @@ class MitMemory:
         if not options.listen_host:
             # A script is loaded too late to choose the address.
             logger.warning("The proxy listens on every address of this machine: start it with --listen-host 127.0.0.1")
+
+
+def _mitmproxys_own(config: ProxyConfig) -> tuple[Any, ...]:
+    """What only a launcher of ours can honour."""
+    return config.listen, config.inspector, dict(config.mitmproxy)
 
 
 addons = [MitMemory()]

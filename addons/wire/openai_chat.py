@@ -19,10 +19,10 @@ class OpenAIChat:
 
     def read(self, path: str, headers: Mapping[str, str], body: Any) -> RequestFacts:  # noqa: ARG002 - one shape for all
         messages = body.get("messages") if isinstance(body, dict) else None
+        # No conversation: `prompt_cache_key` is often one constant for all of a program's chats.
         # Azure names the deployment in the path and may leave the model out.
         deployment = path.partition("/deployments/")[2].partition("/")[0]
         return RequestFacts(
             model=text_of(body, "model") or deployment,
-            conversation=text_of(body, "prompt_cache_key"),
             opening=first_of_role(messages),
         )

@@ -78,11 +78,28 @@ async def test_another_port_of_this_machine_is_none_of_its_business(guard: Guard
     assert (flow.response, data.server.error) == (None, None)
 
 
-@pytest.mark.parametrize("host", ["203.0.113.7", "192.168.7.7", "2001:db8::7", "no-such-name.invalid", "a..b", "\0"])
+@pytest.mark.parametrize("host", ["203.0.113.7", "192.168.7.7", "2001:db8::7"])
 async def test_the_same_port_of_another_machine_is_none_either(guard: Guard, host: str) -> None:
     data = connection_to(host, DASHBOARD)
     await guard.server_connect(data)
-    assert data.server.error is None
+    assert (data.server.error, data.server.address) == (None, (host, DASHBOARD))
+
+
+@pytest.mark.parametrize("host", ["no-such-name.invalid", "a..b", "\0"])
+async def test_a_name_that_does_not_resolve_might_do_so_later(guard: Guard, host: str) -> None:
+    data = connection_to(host, DASHBOARD)
+    await guard.server_connect(data)
+    assert data.server.error
+
+
+async def test_the_address_that_was_judged_is_dialled(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("203.0.113.7", port))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    data = connection_to("rebound.example", DASHBOARD)
+    await guard.server_connect(data)
+    assert (data.server.error, data.server.address) == (None, ("203.0.113.7", DASHBOARD))
 
 
 async def test_a_name_that_means_this_machine_too_is_refused(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,7 @@ def test_the_opening_is_the_first_message_of_the_user_without_moving_cache_marke
 def test_openai_chat() -> None:
     system = {"role": "system", "content": "Be brief."}
     body = {"model": "gpt-test", "messages": [system, QUESTION], "prompt_cache_key": "tulip"}
-    assert read("/v1/chat/completions", body) == RequestFacts("gpt-test", "tulip", OPENING)
+    assert read("/v1/chat/completions", body) == RequestFacts("gpt-test", None, OPENING)
     assert read("/v1/chat/completions", {"model": "gpt-test"}) == RequestFacts("gpt-test")
 
 
