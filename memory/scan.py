@@ -20,7 +20,10 @@ BLOB_LENGTH = 4096
 _SHORTEST_BLOB = 128
 
 BLOB = "encoded or encrypted data"
+NO_NAME = "{…}"
+"""What stands in a pointer for a key that may be text."""
 
+_NAME = re.compile(r"[A-Za-z0-9_.$@:/+~-]{0,64}")
 _BASE64_BEGINS = re.compile(r"[A-Za-z0-9+/_-]{60}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{60,}+(?:\r?\n[A-Za-z0-9+/_-]++)*+={0,2}\s*")
 _DATA_URL = re.compile(r"data:[^,\s]{0,200};base64,", re.IGNORECASE)
@@ -157,7 +160,13 @@ def _pointer(place: _Place | None) -> str:
     tokens: list[str] = []
     while place is not None:
         token = place.token
-        tokens.append("!" if token is None else "/" + str(token).replace("~", "~0").replace("/", "~1"))
+        tokens.append("!" if token is None else f"/{token}" if isinstance(token, int) else key_pointer(token))
         place = place.parent
-    # A key may hold half of a surrogate pair, which no file and no socket takes.
-    return "".join(reversed(tokens)).encode("utf-8", "backslashreplace").decode()
+    return "".join(reversed(tokens))
+
+
+def key_pointer(key: str) -> str:
+    """One key as a part of a pointer. A key that is no name may be the text of a note, which no pointer shows."""
+    if not _NAME.fullmatch(key):
+        return f"/{NO_NAME}"
+    return "/" + key.replace("~", "~0").replace("/", "~1")

@@ -90,9 +90,15 @@ def test_every_recorded_request_is_scanned(shared_data: Path) -> None:
             assert scan.reasons == ("encoded or encrypted data",)
 
 
+@pytest.mark.parametrize("key", [LINE, "深夜食堂的灯还亮着等人回来", "two words", "x" * 65, "tab\t", "half \ud83d"])
+def test_no_pointer_shows_a_key_that_may_be_text(key: str) -> None:
+    [sighting] = scan_value(INDEX, {"a": {key: {"b": [LINE]}}}).sightings
+    assert sighting.evidence[-1].pointer == "/a/{…}/b/0"
+
+
 def test_every_string_and_key_whatever_the_protocol() -> None:
     body = {"a": {"b": [1, None, True, {"c/d~e": LINE}]}, "tools": {"read tides.md": {}}, OTHER: 1.5}
-    assert evidence(body) == {TIDES: [("/a/b/3/c~1d~0e", 1, "line"), (f"/{OTHER}", 1, "line")]}
+    assert evidence(body) == {TIDES: [("/a/b/3/c~1d~0e", 1, "line"), ("/{…}", 1, "line")]}
     assert evidence({"x": {"empty.md": 1}}) == {"vault/empty.md": [("/x/empty.md", 0, "reference")]}
     assert evidence({"": LINE}) == {TIDES: [("/", 1, "line")]}
     assert evidence(LINE) == {TIDES: [("", 1, "line")]}
