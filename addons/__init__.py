@@ -11,6 +11,7 @@
 | `annotate.py`  | what mitmweb shows: comment, marker, metadata, content view                                    |
 | `record.py`    | activity, sharing counts, events                                                               |
 | `inspector.py` | how many flows mitmweb remembers                                                               |
+| `reload.py`    | picks up changes of mitm.yaml                                                                  |
 | `sidecar.py`   | reads the notes and serves the dashboard                                                       |
 
 Each stage takes the `Exchange` from `flows.py` and adds to it. What they use stands beside them: `providers.py` (who

@@ -16,8 +16,9 @@ from addons.encodings import EncodingError, decode
 from addons.flows import Flows
 from addons.providers import ProviderTable
 from addons.wire import RequestFacts, bare_path, wire_for
-from memory.body import Body, read_body, unreadable
+from memory.body import Body, unreadable
 from memory.exchange import Exchange
+from memory.scan import Scanner
 
 INLINE_BYTES = 256 * 1024
 """Bodies above this are read and scanned in a thread, so that the streams of other flows do not stall."""
@@ -32,12 +33,19 @@ class Identify:
     """
 
     def __init__(
-        self, providers: ProviderTable, destinations: Destinations, flows: Flows, *, largest_body: int
+        self,
+        providers: ProviderTable,
+        destinations: Destinations,
+        flows: Flows,
+        *,
+        largest_body: int,
+        scanner: Scanner | None = None,
     ) -> None:
         self._providers = providers
         self._destinations = destinations
         self._flows = flows
         self._largest_body = largest_body
+        self._scanner = scanner or Scanner()
         self._secret = secrets.token_bytes(16)
         self._last_id = 0
 
@@ -79,7 +87,7 @@ class Identify:
             exchange.request_bytes = len(request.raw_content or b"")
             body = await self._read(request)
             self._flows.hand_on(flow, body)
-            facts = wire_for(request.path).read(bare_path(request.path), request.headers, body.json)
+            facts = wire_for(request.path).read(bare_path(request.path), request.headers, body.outline)
             model = exchange.model = facts.model
             exchange.side_request = facts.side_request
             exchange.conversation = self._conversation(exchange, facts)
@@ -97,7 +105,7 @@ class Identify:
 
     def _decoded(self, raw: bytes, encoding: str, content_type: str) -> Body:
         try:
-            return read_body(decode(raw, encoding, self._largest_body), content_type)
+            return self._scanner.read(decode(raw, encoding, self._largest_body), content_type)
         except EncodingError as error:
             return unreadable(str(error))
 

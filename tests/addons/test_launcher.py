@@ -219,6 +219,7 @@ async def test_the_suite_is_in_the_master_in_its_order(
         "Annotate",
         "Record",
         "Inspector",
+        "Reload",
         "SidecarAddon",
     ]
     assert (opts.http2, opts.upstream_cert, opts.connection_strategy) == (False, False, "lazy")
