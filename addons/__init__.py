@@ -11,6 +11,7 @@
 | `record.py`    | activity, sharing counts, events                                                               |
 | `annotate.py`  | what mitmweb shows: comment, marker, metadata, content view                                    |
 | `inspector.py` | how many flows mitmweb remembers                                                               |
+| `reload.py`    | picks up changes of mitm.yaml                                                                  |
 | `sidecar.py`   | reads the notes and serves the dashboard                                                       |
 
 Each stage takes the `Exchange` from `flows.py` and adds to it. What they use stands beside them: `providers.py` (who

@@ -12,12 +12,14 @@ import io
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
@@ -201,20 +203,31 @@ def _print_map(snapshot: Snapshot, console: Console) -> None:
     if not snapshot.sources:
         console.print("No source yet: add one under memory.sources in mitm.yaml.")
         return
-    nodes, links = snapshot.map.nodes(), snapshot.map.links()
-    table = Table("source", "kind", "notes", "links", "unresolved", "by name only", "skipped", "warnings")
+    nodes = snapshot.map.nodes()
+    source_of = {node["id"]: node["source"] for node in nodes}
+    links = Counter(source_of[start] for start, _ in snapshot.map.links())
+    orphans = Counter(source_of[note] for note in snapshot.map.orphans())
+    # Without lines between the columns it fits into 80 characters.
+    table = Table("source", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in ("notes", "links", "unresolved", "orphans", "by name only", "skipped", "warnings"):
+        table.add_column(column, justify="right", no_wrap=True)
     for source in snapshot.sources:
         own = [node for node in nodes if node["source"] == source.name]
-        table.add_row(
-            escape(source.name),
-            source.kind,
-            str(source.notes),
-            str(sum(1 for start, _ in links if start.startswith(f"{source.name}/"))),
-            str(sum(node["unresolved"] for node in own)),
-            str(sum(1 for node in own if node["detectable"] == "mention")),
-            str(source.skipped),
-            str(len(source.warnings)),
+        counts = (
+            source.notes,
+            links[source.name],
+            sum(node["unresolved"] for node in own),
+            orphans[source.name],
+            sum(1 for node in own if node["detectable"] == "mention"),
+            source.skipped,
+            len(source.warnings),
         )
+        if source.error:
+            table.add_row(escape(source.name), "[red]error[/red]")
+        elif not source.enabled:
+            table.add_row(escape(source.name), "off")
+        else:
+            table.add_row(escape(source.name), *(f"{count:,}" for count in counts))
     console.print(table)
     for source in snapshot.sources:
         for warning in source.warnings:

@@ -13,16 +13,17 @@ import pathspec
 from addons.config_reader import Value, did_you_mean
 from addons.config_values import parse_duration, parse_size
 from addons.providers import parse_host
+from memory.sources.own import installed_kinds, is_import_path
 
 KINDS = {
     "markdown": "markdown",
     "Markdown": "markdown",
-    "claude_code": None,
-    "ClaudeCode": None,
-    "knowledge_graph": None,
-    "KnowledgeGraph": None,
+    "claude_code": "claude_code",
+    "ClaudeCode": "claude_code",
+    "knowledge_graph": "knowledge_graph",
+    "KnowledgeGraph": "knowledge_graph",
 }
-"""What a source's `type` may say, in this project's spelling and in the seed's; None: not yet."""
+"""What a source's `type` may say for the built-in kinds, in this project's spelling and in the seed's."""
 
 _PREFIX = re.compile(r"/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*")
 _TOKEN = re.compile(r"[!-~]{16,}")
@@ -64,12 +65,15 @@ def kind(value: Value) -> str | None:
         return None
     if found := KINDS.get(written):
         return found
-    if written in KINDS:
-        value.fault(f"not yet: sources of type `{written}`", "use `markdown`, or remove this source")
-    elif ":" in written:
-        value.fault(f"not yet: sources of a class of your own (`{written}`)", "use `markdown`, or remove this source")
-    else:
-        value.fault(f"`{written}` is no type of source", did_you_mean(written, tuple(KINDS)[::2]) or "use `markdown`")
+    installed = installed_kinds()
+    if is_import_path(written) or written in installed:
+        return written
+    if ":" in written:
+        value.fault(f"`{written}` names no class", "write it like `package.module:ClassName`")
+        return None
+    mend = did_you_mean(written, (*tuple(KINDS)[::2], *installed))
+    mend = mend or "write `markdown`, `claude_code`, `knowledge_graph`, or `package.module:ClassName` for your own"
+    value.fault(f"`{written}` is no type of source", mend)
     return None
 
 

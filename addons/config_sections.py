@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from addons.config_reader import Section, Value, did_you_mean, entries
 from addons.config_values import Address, ConnectTo, expand_path, parse_connect_to, parse_listen
 from addons.providers import BUILTIN, ProviderConfig
 from memory.exchange import Protocol
+from memory.sources.claude_code import DEFAULT_FOLDER
 
 MODES: tuple[Mode, ...] = ("annotate", "dispatch")
 MENTIONS: tuple[Mentions, ...] = ("careful", "seed")
@@ -110,9 +110,7 @@ class SectionReader:
         for item, section in entries(value):
             written = section.get("type")
             kind = "markdown" if written is None else checks.kind(written)
-            path = section.read_optional("path", self._path)
-            if kind and section.lacks("path"):
-                item.fault("`path` is missing", "say where the notes are")
+            path = self._source_path(item, section, kind)
             source = SourceConfig(
                 name=section.read_optional("name", checks.source_name) or "",
                 kind=kind or "markdown",
@@ -123,8 +121,24 @@ class SectionReader:
             )
             section.close()
             _check_name(item, section, names, source.name)
+            if source.extensions and kind not in {None, "markdown"} and (extensions := section.get("extensions")):
+                extensions.fault("only sources of type `markdown` read files of further types", "leave it out")
             sources.append(source)
         return tuple(sources)
+
+    def _source_path(self, item: Value, section: Section, kind: str | None) -> Path | None:
+        path = section.read_optional("path", self._path)
+        if not section.lacks("path"):
+            return path
+        if kind != "claude_code":
+            if kind:
+                item.fault("`path` is missing", "say where the notes are")
+            return None
+        try:
+            return self._expanded(DEFAULT_FOLDER)
+        except ValueError as error:
+            item.fault(f"`path` is missing, and `{DEFAULT_FOLDER}` {error}", "say where Claude Code's folder is")
+            return None
 
     def _providers(self, value: Value | None) -> tuple[ProviderConfig, ...]:
         builtin = [provider.name for provider in BUILTIN]
@@ -193,8 +207,11 @@ class SectionReader:
     def _path(self, value: Value) -> Path | None:
         if value.text("a path") is None:
             return None
-        parse = partial(expand_path, base=self._file.absolute().parent, environ=os.environ)
-        return value.parsed(parse, "a path", "write a path like `~/Documents/Notes`, and set the variables in it")
+        mend = "write a path like `~/Documents/Notes`, and set the variables in it"
+        return value.parsed(self._expanded, "a path", mend)
+
+    def _expanded(self, path: str) -> Path:
+        return expand_path(path, self._file.absolute().parent, os.environ)
 
     def _state_directory(self, value: Value) -> Path | None:
         return self._state if value.node.value == SHIPPED_STATE else self._path(value)

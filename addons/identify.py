@@ -16,8 +16,9 @@ from addons.encodings import EncodingError, decode
 from addons.flows import Flows
 from addons.providers import ProviderTable, is_address
 from addons.wire import RequestFacts, bare_path, wire_for
-from memory.body import Body, read_body, unreadable
+from memory.body import Body, unreadable
 from memory.exchange import Exchange
+from memory.scan import Scanner
 
 INLINE_BYTES = 256 * 1024
 """Bodies above this are read and scanned in a thread, so that the streams of other flows do not stall."""
@@ -35,12 +36,19 @@ class Identify:
     """
 
     def __init__(
-        self, providers: ProviderTable, destinations: Destinations, flows: Flows, *, largest_body: int
+        self,
+        providers: ProviderTable,
+        destinations: Destinations,
+        flows: Flows,
+        *,
+        largest_body: int,
+        scanner: Scanner | None = None,
     ) -> None:
         self._providers = providers
         self._destinations = destinations
         self._flows = flows
         self._largest_body = largest_body
+        self._scanner = scanner or Scanner()
         self._secret = secrets.token_bytes(16)
         self._last_id = 0
 
@@ -120,13 +128,13 @@ class Identify:
 
     def _decoded(self, raw: bytes, encoding: str, content_type: str) -> Body:
         try:
-            return read_body(decode(raw, encoding, self._largest_body), content_type)
+            return self._scanner.read(decode(raw, encoding, self._largest_body), content_type)
         except EncodingError as error:
             return unreadable(str(error))
 
     def _understood(self, request: http.Request, exchange: Exchange, body: Body) -> tuple[RequestFacts, str | None]:
         """What the request says of itself, and its conversation. Takes long where the first message is long."""
-        facts = wire_for(request.path).read(bare_path(request.path), request.headers, body.json)
+        facts = wire_for(request.path).read(bare_path(request.path), request.headers, body.outline)
         return facts, self._conversation(exchange, facts)
 
     def _conversation(self, exchange: Exchange, facts: RequestFacts) -> str | None:

@@ -19,7 +19,7 @@ from addons.record import Carried
 from memory.body import Body
 from memory.exchange import Exchange, Scan
 from memory.library import NoteLibrary
-from memory.scan import scan_body
+from memory.scan import Scanner
 
 logger = logging.getLogger(__name__)
 
@@ -36,11 +36,15 @@ TOO_LARGE = Scan("unscanned", ("the body is larger than proxy.max_body",))
 class ScanRequests:
     """Looks for notes in the body of each request to a model."""
 
-    def __init__(self, library: NoteLibrary, flows: Flows, carried: Carried, *, enabled: bool) -> None:
+    def __init__(
+        self, library: NoteLibrary, flows: Flows, carried: Carried, *, enabled: bool, scanner: Scanner | None = None
+    ) -> None:
         self._library = library
         self._flows = flows
         self._carried = carried
-        self._enabled = enabled
+        self._scanner = scanner or Scanner()
+        self.enabled = enabled
+        """Whether requests are scanned at all: `memory.track_sharing`, which may change while running."""
         self.states: Counter[str] = Counter(complete=0, partial=0, unscanned=0)
         """Scan state -> how many requests."""
         self.failures: deque[str] = deque(maxlen=MOST_FAILURES)
@@ -61,7 +65,7 @@ class ScanRequests:
 
     async def _scan(self, flow: http.HTTPFlow, exchange: Exchange) -> Scan:
         body = self._flows.take_body(flow)
-        if not self._enabled:
+        if not self.enabled:
             return OFF
         if is_websocket_upgrade(flow.request):
             return WEBSOCKET
@@ -93,5 +97,5 @@ class ScanRequests:
     async def _find(self, body: Body) -> Scan:
         index = self._library.snapshot.index
         if body.size <= INLINE_BYTES:
-            return scan_body(index, body)
-        return await asyncio.to_thread(scan_body, index, body)
+            return self._scanner.scan(index, body)
+        return await asyncio.to_thread(self._scanner.scan, index, body)

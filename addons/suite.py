@@ -8,9 +8,12 @@ This file is also the script for those who already run mitmproxy:
 from __future__ import annotations
 
 import logging
+import os
 import platform
 import socket
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,9 @@ from mitmproxy.addonmanager import Loader
 from mitmproxy.version import VERSION as MITMPROXY_VERSION
 
 from addons.annotate import Annotate
-from addons.config import Address, Config, ConfigError, ProxyConfig, load_config
+from addons.config import Address, Config, ConfigError, MemoryConfig, ProxyConfig, SourceConfig, load_config
+from addons.config_checks import KINDS
+from addons.config_values import expand_path
 from addons.destinations import Destinations
 from addons.flows import Flows
 from addons.guard import Guard
@@ -32,6 +37,7 @@ from addons.inspector import Inspector
 from addons.limits import Limits
 from addons.providers import ProviderTable
 from addons.record import Carried, Record
+from addons.reload import Reload
 from addons.scan import ScanRequests
 from addons.send import Send
 from addons.sidecar import SidecarAddon
@@ -39,7 +45,10 @@ from addons.tap import Tap
 from memory.activity import Activity
 from memory.exposure import Exposure
 from memory.library import LibraryOptions, NoteLibrary
+from memory.notes import MemorySource
+from memory.scan import Scanner
 from memory.sources import make_source
+from memory.sources.own import make_own
 from web.access import Access, Tokens, load_or_make_tokens
 from web.app import Services
 from web.events import EventHub
@@ -70,7 +79,9 @@ class Suite:
         self.own_ports = {port}
         """Ports of the suite's own pages, to which no client is led."""
         self.providers = ProviderTable(config.providers)
-        self.library = make_library(config)
+        self._added: list[MemorySource] = []
+        self._configured = make_sources(config.memory)
+        self.library = make_library(config, self._configured)
         self.exposure = Exposure()
         self.activity = Activity()
         self.events = EventHub()
@@ -89,23 +100,64 @@ class Suite:
         self.flows = Flows()
         destinations = Destinations()
         carried = Carried()
-        self.scan = ScanRequests(self.library, self.flows, carried, enabled=config.memory.track_sharing)
+        scanner = Scanner()
+        self.scan = ScanRequests(
+            self.library, self.flows, carried, enabled=config.memory.track_sharing, scanner=scanner
+        )
         self.record = Record(
             self.flows, self.activity, self.exposure, self.events, carried, count=config.mode == "dispatch"
         )
+        self.reload = Reload(config, self.apply)
         self.serving = SidecarAddon(self.sidecar, self.library, host=listen.host, port=port, sock=dashboard)
         self.addons: list[object] = [
             Limits(self._is_for_a_provider),
             Guard(self.own_ports),
-            Identify(self.providers, destinations, self.flows, largest_body=config.proxy.max_body),
+            Identify(self.providers, destinations, self.flows, largest_body=config.proxy.max_body, scanner=scanner),
             self.scan,
             Send(self.providers, destinations),
             Tap(self.flows),
             self.record,
             Annotate(self.flows),
             Inspector(self.providers, keep_flows=config.proxy.keep_flows, keep_bytes=config.proxy.keep_bytes),
+            self.reload,
             self.serving,
         ]
+
+    def add_source(self, source: object) -> None:
+        """Add a source in code, beside those of the configuration; it stays when that changes.
+
+        `source` is an object with the four names (notes.md, "Sources"), a class that makes one without arguments, or
+        `(name, type, path)` as in mitm.yaml, where `path` may be left out for `claude_code`. An object that is no
+        source becomes the error of its source. Raises ValueError for a name that is taken, and for a tuple that is none
+        of that kind.
+        """
+        added = _from_tuple(source, self.config) if isinstance(source, tuple) else make_own(source)
+        if added.name.lower() in {one.name.lower() for one in self.library.sources}:
+            raise ValueError(f"there is a source {added.name!r} already: give each a name of its own")
+        self._added.append(added)
+        self._configure()
+        if self.serving.started is not None:
+            self.library.refresh_if_old()
+
+    def apply(self, config: Config) -> None:
+        """Take over what may change while running: sources and options of `memory`. The scan for it is started."""
+        if config.memory == self.config.memory:
+            return
+        self.config = replace(self.config, memory=config.memory)
+        self.scan.enabled = config.memory.track_sharing
+        self._configured = make_sources(config.memory, self._configured)
+        self._configure()
+        self.library.refresh_if_old()
+
+    def _configure(self) -> None:
+        configured = list(self._configured.values())
+        taken = {source.name.lower() for source in configured}
+        for source in self._added:
+            if source.name.lower() in taken:
+                logger.warning("the source %s of the configuration stands in for the one added in code", source.name)
+            else:
+                configured.append(source)
+        self.library.configure(configured, library_options(self.config.memory))
 
     def status(self) -> dict[str, Any]:
         """`GET api/status`."""
@@ -127,7 +179,7 @@ class Suite:
             "trackSharing": self.config.memory.track_sharing,
             "requests": dict(self.scan.states),
             "clients": sorted(self.record.clients),
-            "warnings": list(self.scan.failures),
+            "warnings": [*self.reload.warnings, *self.scan.failures],
         }
 
     def _is_for_a_provider(self, request: http.Request) -> bool:
@@ -146,11 +198,18 @@ def _tokens(config: Config) -> Tokens:
         raise StartError(str(error)) from error
 
 
-def make_library(config: Config) -> NoteLibrary:
-    """The notes that the configuration names; nothing is read yet."""
-    memory = config.memory
-    sources = [
-        make_source(
+type SourceKey = tuple[SourceConfig, int, int]
+"""All that a source is made of: one that is configured as before stays the same object, and knows what it has read."""
+
+
+def make_sources(
+    memory: MemoryConfig, known: Mapping[SourceKey, MemorySource] | None = None
+) -> dict[SourceKey, MemorySource]:
+    """The sources that the configuration names, those that are `known` among them; nothing is read yet."""
+    sources: dict[SourceKey, MemorySource] = {}
+    for source in memory.sources:
+        key = source, memory.max_notes_per_source, memory.max_note_bytes
+        sources[key] = (known or {}).get(key) or make_source(
             source.name,
             source.kind,
             source.path,
@@ -160,10 +219,36 @@ def make_library(config: Config) -> NoteLibrary:
             max_note_bytes=memory.max_note_bytes,
             enabled=source.enabled,
         )
-        for source in memory.sources
-    ]
-    options = LibraryOptions(memory.minimum_line_length, memory.mentions, refresh_interval=memory.refresh_interval)
-    return NoteLibrary(sources, options=options)
+    return sources
+
+
+def library_options(memory: MemoryConfig) -> LibraryOptions:
+    return LibraryOptions(
+        memory.minimum_line_length, memory.mentions, quotes=memory.quotes, refresh_interval=memory.refresh_interval
+    )
+
+
+def make_library(config: Config, sources: Mapping[SourceKey, MemorySource] | None = None) -> NoteLibrary:
+    """The notes that the configuration names; nothing is read yet. What spares the next start work lies in `state`."""
+    return NoteLibrary(
+        list((make_sources(config.memory) if sources is None else sources).values()),
+        options=library_options(config.memory),
+        cache=config.state / "notes" if config.state else None,
+    )
+
+
+def _from_tuple(source: tuple[object, ...], config: Config) -> MemorySource:
+    if not 2 <= len(source) <= 3 or not all(isinstance(part, str | Path | None) for part in source):
+        raise ValueError("a source in code is an instance, a class, or (name, type, path)")
+    name, kind, path = (*source, None)[:3]
+    written = str(kind)
+    return make_source(
+        str(name),
+        KINDS.get(written, written),
+        None if path is None else expand_path(str(path), Path.cwd(), os.environ),
+        max_notes=config.memory.max_notes_per_source,
+        max_note_bytes=config.memory.max_note_bytes,
+    )
 
 
 def proxy_options(config: Config, providers: ProviderTable) -> dict[str, Any]:

@@ -7,10 +7,13 @@ broken body as can be read is.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from memory.forms import is_form, read_form
+from memory.json_text import Torn, decode_json
+from memory.slices import KnownSpans, Sliced, slice_object
 
 ATTACHMENT = "attachment"
 TOO_DEEP = "nested too deep"
@@ -20,25 +23,9 @@ NOT_TEXT = "not text"
 
 
 @dataclass(frozen=True, slots=True)
-class Torn:
-    """JSON that cannot be decoded as a whole; its strings can, one by one, without their places."""
-
-    text: str
-
-
-class RepeatedKeys(dict[str, Any]):
-    """A JSON object that names a key twice. Which one a server reads is its choice, so `pairs` has them all."""
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        self.pairs = pairs
-
-
-@dataclass(frozen=True, slots=True)
 class Body:
-    """What a body holds: decoded JSON, a form's (name, text) pairs, plain text, `Torn` JSON, or None for nothing.
-
-    `reasons` says why that is not all of it.
+    """What a body holds: decoded JSON, `Sliced` JSON, a form's (name, text) pairs, plain text, `Torn` JSON, or None
+    for nothing. `reasons` says why that is not all of it.
     """
 
     value: Any
@@ -49,12 +36,22 @@ class Body:
 
     @property
     def json(self) -> Any:
-        """The decoded JSON; None where the body is none."""
+        """The decoded JSON; None where the body is none. Of a sliced body this decodes all of it."""
+        if isinstance(self.value, Sliced):
+            return self.value.decoded()
         return self.value if isinstance(self.value, dict | list) else None
 
+    @property
+    def outline(self) -> Any:
+        """As `json`, but the arrays of a sliced body are sequences that decode what they are asked for."""
+        return self.value.outline() if isinstance(self.value, Sliced) else self.json
 
-def read_body(data: bytes, content_type: str = "application/json") -> Body:
-    """Read a body whose Content-Encoding is undone. `content_type` matters for multipart and form bodies only."""
+
+def read_body(data: bytes, content_type: str = "application/json", known: KnownSpans | None = None) -> Body:
+    """Read a body whose Content-Encoding is undone. `content_type` matters for multipart and form bodies only.
+
+    With `known`, JSON is cut into elements, and those that it knows are not decoded before they are asked for.
+    """
     start = data.lstrip()[:1]
     size = len(data)
     if not start:
@@ -64,6 +61,10 @@ def read_body(data: bytes, content_type: str = "application/json") -> Body:
         left_out = (ATTACHMENT,) if form.left_out else ()
         return Body(form.fields, (f"{NOT_JSON}: {form.kind}", *left_out), size=size)
     encoding = json.detect_encoding(data)
+    if known is not None and encoding == "utf-8":
+        # What cannot be cut is told more exactly by decoding the whole.
+        with suppress(ValueError, RecursionError):
+            return Body(slice_object(data, known), size=size)
     reasons: tuple[str, ...] = ()
     try:
         text = data.decode(encoding, "surrogatepass")
@@ -83,20 +84,3 @@ def read_body(data: bytes, content_type: str = "application/json") -> Body:
 def unreadable(reason: str) -> Body:
     """A body of which nothing can be read."""
     return Body(None, (reason,), readable=False)
-
-
-def decode_json(text: str) -> Any:
-    """JSON as lists, dicts (`RepeatedKeys` where a key stands twice) and scalars.
-
-    Lenient where it costs nothing: NaN, and control characters in strings. Raises ValueError and RecursionError.
-    """
-    return _DECODER.decode(text)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    plain = dict(pairs)
-    return plain if len(plain) == len(pairs) else RepeatedKeys(pairs)
-
-
-# Nobody looks at the numbers of a body; as floats they may have any number of digits.
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=float, strict=False)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import operator
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Literal
 
 from memory.exchange import timestamp
 from memory.index import NoteIndex
+from memory.loading import Loaded, ScanStoppedError, load_source
 from memory.note_map import NoteMap
-from memory.notes import Link, MemoryDocument, MemorySource, Note, SourceWarning
-from memory.sources import BuiltInSource
+from memory.notes import MemorySource, Note, SourceWarning
+from memory.sources import BuiltInSource, IncrementalSource
 
 logger = logging.getLogger(__name__)
 
@@ -82,41 +84,30 @@ class Snapshot:
         }
 
 
-class ScanStoppedError(Exception):
-    """Raised inside a scan when the library is closed meanwhile."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    state: SourceState
-    notes: tuple[Note, ...] = ()
-
-
 class NoteLibrary:
     """Holds the current `snapshot` and renews it. Every method is called on the event loop's thread.
 
-    Note text lives from the reading of a source to the end of the same scan, and no longer.
+    Note text lives from the reading of a source to the end of the same scan, and no longer. `cache` is a folder for what
+    spares the next start some work: names and hashes, no text.
     """
 
-    def __init__(self, sources: Sequence[MemorySource], *, options: LibraryOptions | None = None) -> None:
+    def __init__(
+        self, sources: Sequence[MemorySource], *, options: LibraryOptions | None = None, cache: Path | None = None
+    ) -> None:
         self.options = options or LibraryOptions()
         self.on_change: list[Callable[[Snapshot], None]] = []
         """Called on the loop's thread with the new snapshot when notes, links, errors or warnings changed."""
         self._sources = tuple(sources)
-        # Real paths, so that a file is one file to the index however many sources reach it.
-        self._roots = {
-            source.name: os.path.realpath(source.location)
-            for source in self._sources
-            if isinstance(source, BuiltInSource)
-        }
+        self._cache = cache
+        self._configured = 0
+        self._last: dict[str, Loaded] = {}
+        """Source name -> its last load, without text."""
         self.snapshot = Snapshot(
             map=NoteMap(),
-            index=self._index(()),
+            index=NoteIndex.build(()),
             sources=tuple(_state(source) for source in self._sources),
             loaded_at=None,
         )
-        self._stamps: tuple[object, ...] | None = None
-        self._digest: bytes | None = None
         self._scanned: float | None = None
         self._running: asyncio.Task[Snapshot] | None = None
         self._listeners: list[Progress] = []
@@ -141,12 +132,30 @@ class NoteLibrary:
         if not self._closed and (age is None or age > self.options.refresh_interval):
             self._start()
 
+    @property
+    def sources(self) -> tuple[MemorySource, ...]:
+        return self._sources
+
+    def configure(self, sources: Sequence[MemorySource], options: LibraryOptions | None = None) -> None:
+        """Replace the sources, and the options if there are new ones. The snapshot stays until the next scan is done.
+
+        A scan that is running starts over; none is started here: call `refresh_if_old` or `scan`.
+        """
+        self._sources = tuple(sources)
+        if options is not None:
+            if replace(options, refresh_interval=self.options.refresh_interval) != self.options:
+                self._last = {}  # the index is built anew, and for that the texts are needed
+            self.options = options
+        self._configured += 1
+        self._scanned = None
+
     async def aclose(self) -> None:
-        """End a running scan; its thread stops at the next note."""
+        """End a running scan, whose thread stops at the next note, and leave what the next start can use."""
         self._closed = True
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
+        await asyncio.to_thread(self._save)
 
     def _start(self) -> asyncio.Task[Snapshot]:
         if self._running is None:
@@ -160,13 +169,17 @@ class NoteLibrary:
             logger.error("the scan of the notes failed", exc_info=error)
 
     async def _scan(self) -> Snapshot:
-        stamps = tuple([await _stamp(source) for source in self._sources])
-        if self._stamps is not None and None not in stamps and stamps == self._stamps:
-            return self._publish(self.snapshot.map, self.snapshot.index, self.snapshot.sources)
-        loaded = [await self._load(source) for source in self._sources]
-        digest, note_map, index = await asyncio.to_thread(self._build, loaded)
-        self._stamps, self._digest = stamps, digest
-        return self._publish(note_map, index, tuple(one.state for one in loaded))
+        configured, sources = self._configured, self._sources
+        is_first = not self._last
+        loaded = [await self._load(source) for source in sources]
+        note_map, index, kept = await asyncio.to_thread(self._build, loaded)
+        if configured != self._configured:
+            return await self._scan()
+        self._last = {one.source.name: one for one in kept}
+        snapshot = self._publish(note_map, index, tuple(_state(one.source, one) for one in kept))
+        if is_first:
+            await asyncio.to_thread(self._save)
+        return snapshot
 
     def _publish(self, note_map: NoteMap, index: NoteIndex, states: tuple[SourceState, ...]) -> Snapshot:
         now = datetime.now(UTC)
@@ -179,27 +192,20 @@ class NoteLibrary:
             listener(self.snapshot)
         return self.snapshot
 
-    async def _load(self, source: MemorySource) -> _Loaded:
-        state = _state(source)
-        if not state.enabled:
-            return _Loaded(state)
-        built_in = source if isinstance(source, BuiltInSource) else None
-        if built_in:
-            built_in.on_progress = lambda done, total: self._progress(source.name, done, total)
-        try:
-            documents = await source.load()
-            notes, warnings = await asyncio.to_thread(_notes, source.name, documents)
-        except ScanStoppedError:
-            raise
-        except Exception as error:  # noqa: BLE001  # a source may be anyone's code; its failure is its own (notes.md)
-            reason = str(error) or type(error).__name__
-            if (source.name, reason) not in {(state.name, state.error) for state in self.snapshot.sources}:
-                logger.warning("source %s: %s", source.name, reason)
-            return _Loaded(replace(state, error=reason))
-        if built_in:
-            state = replace(state, skipped=built_in.report.skipped)
-            warnings = (*built_in.report.warnings, *warnings)
-        return _Loaded(replace(state, notes=len(notes), warnings=warnings), notes)
+    async def _load(self, source: MemorySource) -> Loaded:
+        if isinstance(source, BuiltInSource):
+            if not source.enabled:
+                return Loaded(source)
+            source.on_progress = lambda done, total: self._progress(source.name, done, total)
+        last = self._last.get(source.name)
+        if last is None or last.source is not source:
+            last = None
+            if self._cache is not None and isinstance(source, IncrementalSource):
+                await asyncio.to_thread(source.restore, self._cache)
+        loaded = await load_source(source, last)
+        if loaded.error and (source.name, loaded.error) not in {(one.name, one.error) for one in self.snapshot.sources}:
+            logger.warning("source %s: %s", source.name, loaded.error)
+        return loaded
 
     def _progress(self, source: str, done: int, total: int) -> None:
         if self._closed:
@@ -207,23 +213,32 @@ class NoteLibrary:
         for listener in tuple(self._listeners):
             listener(source, done, total)
 
-    def _build(self, loaded: Sequence[_Loaded]) -> tuple[bytes, NoteMap, NoteIndex]:
-        """(digest of all documents, map, index): the old ones when the digest is the old one."""
-        digest = _digest(loaded)
-        if digest == self._digest:
-            return digest, self.snapshot.map, self.snapshot.index
+    def _build(self, loaded: Sequence[Loaded]) -> tuple[NoteMap, NoteIndex, list[Loaded]]:
+        """(map, index, the loads without text): map and index are the old ones where they say the same."""
+        old = self.snapshot
         notes = [note for one in loaded for note in one.notes]
-        index = self._index(self._until_closed(notes))
-        return digest, NoteMap(notes, index.facts), index
-
-    def _index(self, notes: Iterable[Note]) -> NoteIndex:
-        return NoteIndex.build(
-            notes,
-            roots=self._roots,
+        before = [note for one in self._last.values() for note in one.notes]
+        if self._last and len(notes) == len(before) and all(map(operator.is_, notes, before)):
+            return old.map, old.index, list(loaded)
+        index = NoteIndex.build(
+            self._until_closed(notes),
+            roots=_roots(one.source for one in loaded),
             minimum_line_length=self.options.minimum_line_length,
             mentions=self.options.mentions,
             fold_paths=sys.platform in {"win32", "darwin"},
+            quotes=self.options.quotes,
+            previous=old.index,
         )
+        kept = [one.without_text() for one in loaded]
+        notes = [note for one in kept for note in one.notes]
+        if index is old.index and notes == before:
+            return old.map, index, kept
+        return NoteMap(notes, index.facts, previous=old.map), index, kept
+
+    def _save(self) -> None:
+        for source in self._sources:
+            if self._cache is not None and isinstance(source, IncrementalSource):
+                source.save(self._cache)
 
     def _until_closed(self, notes: Iterable[Note]) -> Iterator[Note]:
         for note in notes:
@@ -232,69 +247,18 @@ class NoteLibrary:
             yield note
 
 
-def _state(source: MemorySource) -> SourceState:
+def _roots(sources: Iterable[MemorySource]) -> dict[str, str]:
+    """Real paths, so that a file is one file to the index however many sources reach it."""
+    return {source.name: os.path.realpath(source.location) for source in sources if isinstance(source, BuiltInSource)}
+
+
+def _state(source: MemorySource, loaded: Loaded | None = None) -> SourceState:
     enabled = source.enabled if isinstance(source, BuiltInSource) else True
-    return SourceState(source.name, source.kind, source.location, enabled)
-
-
-async def _stamp(source: MemorySource) -> object:
-    """Equal to the last one: nothing changed. None: read it to know."""
-    if not isinstance(source, BuiltInSource):
-        return None
-    if not source.enabled:
-        return ()
-    try:
-        return await source.stamp()
-    except OSError:
-        # `load` meets the same error and says so.
-        return None
+    state = SourceState(source.name, source.kind, source.location, enabled)
+    if loaded is None:
+        return state
+    return replace(state, notes=len(loaded.notes), skipped=loaded.skipped, warnings=loaded.warnings, error=loaded.error)
 
 
 def _same(old: Sequence[SourceState], new: Sequence[SourceState]) -> bool:
     return [replace(state, scanned_at=None) for state in old] == [replace(state, scanned_at=None) for state in new]
-
-
-def _notes(source: str, documents: Iterable[MemoryDocument]) -> tuple[tuple[Note, ...], tuple[SourceWarning, ...]]:
-    """The notes of one source and what was wrong with its documents. Raises TypeError for what is no document."""
-    notes: dict[str, Note] = {}
-    warnings: list[SourceWarning] = []
-    for document in documents:
-        if not isinstance(document, MemoryDocument) or not isinstance(document.text, str):
-            raise TypeError("load() gave something that is no MemoryDocument with a text")
-        if document.path in notes:
-            warnings.append(SourceWarning(document.path, "two notes have this path; the first counts"))
-        else:
-            notes[document.path] = _note(source, document)
-    return tuple(notes.values()), tuple(warnings)
-
-
-def _note(source: str, document: MemoryDocument) -> Note:
-    return Note(
-        id=f"{source}/{document.path}",
-        source=source,
-        path=document.path,
-        title=document.title or _file_title(document.path),
-        text=document.text,
-        aliases=document.aliases,
-        tags=document.tags,
-        links=tuple(Link(link) if isinstance(link, str) else link for link in document.links),
-        size=len(document.text.encode("utf-8", "replace")) if document.size is None else document.size,
-    )
-
-
-def _file_title(path: str) -> str:
-    """The file's name without its extension."""
-    name = path.rpartition("/")[2]
-    return name.rpartition(".")[0] or name
-
-
-def _digest(loaded: Sequence[_Loaded]) -> bytes:
-    """One value for everything that map and index are made of."""
-    digest = blake2b(digest_size=16)
-    for one in loaded:
-        for note in one.notes:
-            head = (note.id, note.title, note.aliases, note.tags, note.links, note.size)
-            text = note.text.encode("utf-8", "surrogatepass")
-            digest.update(f"{head!r} {len(text)} ".encode("utf-8", "backslashreplace"))
-            digest.update(text)
-    return digest.digest()

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import repeat
 from typing import NamedTuple
 
 import mmh3
+import numpy as np
+from numpy.typing import NDArray
 
 _LOW_64_BITS = (1 << 64) - 1
 
@@ -43,11 +46,14 @@ PREFIXES = (
 )
 """Prefixes known by how they begin. White space before and after one is not part of it: collapsing takes that."""
 
-PATH_PREFIX = Prefix("grep over files", "folder/note.md:12:text", rf".{{1,400}}?\.\w{{1,16}}([:-]){_NUMBER}\1")
-"""A file's name may begin with anything, a number too: so this form is tried beside the others, after them."""
+PATH_PREFIXES = (
+    Prefix("grep over files", "folder/note.md:12:text", rf".{{1,400}}?\.\w{{1,16}}:{_NUMBER}:"),
+    Prefix("lines around a match of grep over files", "folder/note.md-12-text", rf".{{1,400}}?\.\w{{1,16}}-{_NUMBER}-"),
+)
+"""A file's name may begin with anything, a number too: so these forms are tried beside the others, after them."""
 
 _PREFIX = re.compile(rf"\s*(?:{'|'.join(prefix.pattern for prefix in PREFIXES)})")
-_PATH_PREFIX = re.compile(PATH_PREFIX.pattern)
+_PATH_PREFIXES = tuple(re.compile(prefix.pattern) for prefix in PATH_PREFIXES)
 _PATH_PREFIX_ANYWHERE = re.compile(rf"\.\w{{1,16}}[:-]{_NUMBER}[:-]")
 CAN_BEGIN_A_PREFIX = frozenset("0123456789L>*-+")
 """Characters that the prefixes which are no path begin with."""
@@ -70,8 +76,9 @@ def without_prefix(line: str, *, first: str, path_prefix: bool = True) -> Iterat
     """
     if first in CAN_BEGIN_A_PREFIX and (match := _PREFIX.match(line)):
         yield canonical_line(line[match.end() :])
-    if path_prefix and (match := _PATH_PREFIX.match(line)):
-        yield canonical_line(line[match.end() :])
+    for pattern in _PATH_PREFIXES if path_prefix else ():
+        if match := pattern.match(line):
+            yield canonical_line(line[match.end() :])
 
 
 def fingerprint(canonical: str, seed: int) -> int:
@@ -81,3 +88,9 @@ def fingerprint(canonical: str, seed: int) -> int:
     # Encoded here, since mmh3 5.3.1 ends the process on half of a surrogate pair in a `str`; JavaScript clients send one
     # when they cut an emoji in two.
     return mmh3.hash128(canonical.encode("utf-8", "surrogatepass"), seed) & _LOW_64_BITS
+
+
+def fingerprints(rows: bytes, seed: int) -> NDArray[np.uint64]:
+    """The fingerprint of each of the canonical lines that newlines part in `rows`."""
+    digests = b"".join(map(mmh3.mmh3_x64_128_digest, rows.split(b"\n"), repeat(seed)))
+    return np.frombuffer(digests, "<u8")[::2].astype(np.uint64)

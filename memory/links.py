@@ -1,8 +1,10 @@
 """Which note a link means: Obsidian's resolution, over the paths and aliases of one source.
 
-The order is that of notes.md, "Markdown": an exact path from the source's root; a path relative to the linking note
-(`./`, `../`); the shortest path whose end matches, a note in the linking note's own folder winning a tie; aliases
-last. Upper and lower case are the same, and so are Unicode's ways of writing one letter (NFC); spaces count.
+The order is what Obsidian 1.13.7 was seen to do (https://github.com/pvliesdonk/markdown-vault-mcp/pull/1380), and within
+that of notes.md, "Markdown": an exact path from the source's root; a path relative to the linking note (`./`, `../`); the
+name of a page, in dialects that have such; a path from the linking note's own folder; of the paths whose end matches the
+shortest; aliases last. Upper and lower case are the same, and so are Unicode's ways of writing one letter (NFC); spaces
+count.
 """
 
 from __future__ import annotations
@@ -37,46 +39,82 @@ class LinkResolver:
     def __init__(self, notes: Iterable[Note]) -> None:
         self._by_path: dict[str, Note] = {}
         self._by_name: defaultdict[str, list[tuple[str, Note]]] = defaultdict(list)
+        self._by_page: dict[str, Note] = {}
         self._by_alias: dict[str, Note] = {}
-        # Shortest first and then by name: what a link finds first does not depend on the order of a scan.
+        self._twins: dict[str, Note] = {}
+        """Paths as they are written, of notes that only case tells apart: a link finds the one that it writes."""
+        notes = list(notes)
+        self._names = [_names(note) for note in notes]
+        # The shortest first, then by name: what a link finds first does not depend on the order of a scan.
         for note in sorted(notes, key=_closeness):
-            path = _key(note.path)
-            for form in dict.fromkeys((path, _without_extension(path))):
-                self._by_path.setdefault(form, note)
-                self._by_name[form.rpartition("/")[2]].append((form, note))
+            written = _form(note.path)
+            for form in dict.fromkeys((written, _without_extension(written))):
+                key = _fold(form)
+                twin = self._by_path.setdefault(key, note)
+                if twin is not note:
+                    for one in (twin, note):
+                        self._twins.setdefault(_form(one.path), one)
+                        self._twins.setdefault(_without_extension(_form(one.path)), one)
+                self._by_name[key.rpartition("/")[2]].append((key, note))
+            for name in note.names:
+                self._by_page.setdefault(_fold(_form(name)), note)
             for alias in note.aliases:
-                self._by_alias.setdefault(_key(alias), note)
+                self._by_alias.setdefault(_fold(_form(alias)), note)
+
+    def knows(self, notes: Iterable[Note]) -> bool:
+        """Whether these are the notes that this was made of, as far as links can tell: same order, same names."""
+        return [_names(note) for note in notes] == self._names
 
     def resolve(self, target: str, origin: Note) -> Note | None:
         """The note that `target` means in `origin` (of the same source); None when there is none."""
-        key = _key(target)
-        if not key:
+        form = _form(target)
+        if not form:
             return origin
-        if key.startswith(("./", "../")):
-            absolute = _join(_key(origin.path).rpartition("/")[0], key)
-            return None if absolute is None else self._by_path.get(absolute)
-        if key.startswith("/"):
-            return self._by_path.get(key[1:])
-        return self._by_path.get(key) or self._by_end(key, origin) or self._by_alias.get(key)
+        folder = _form(origin.path).rpartition("/")[0]
+        if form.startswith(("./", "../")):
+            absolute = _join(folder, form)
+            return None if absolute is None else self._at(absolute)
+        if form.startswith("/"):
+            return self._at(form[1:])
+        key = _fold(form)
+        return (
+            self._at(form)
+            or self._by_page.get(key)
+            or self._at(f"{folder}/{form}")
+            or self._by_end(form, key)
+            or self._by_alias.get(key)
+        )
 
-    def _by_end(self, key: str, origin: Note) -> Note | None:
+    def _at(self, form: str) -> Note | None:
+        return self._twins.get(form) or self._by_path.get(_fold(form))
+
+    def _by_end(self, form: str, key: str) -> Note | None:
         end = "/" + key
-        found = [note for form, note in self._by_name.get(key.rpartition("/")[2], ()) if form.endswith(end)]
+        found = [note for path, note in self._by_name.get(key.rpartition("/")[2], ()) if path.endswith(end)]
         if not found:
             return None
-        depth = found[0].path.count("/")
-        shortest = (note for note in found if note.path.count("/") == depth)
-        return next((note for note in shortest if note.folder == origin.folder), found[0])
+        ends = (f"/{form}", f"/{form}.md")
+        closest = (note for note in found if len(note.path) == len(found[0].path))
+        return next((note for note in closest if self._twins and _form(note.path).endswith(ends)), found[0])
 
 
-def _closeness(note: Note) -> tuple[int, bool, int, str]:
-    """Fewest folders first; of a name that both `.md` and another extension have, `.md`; then fewest characters."""
-    return note.path.count("/"), not note.path.lower().endswith(".md"), len(note.path), note.path
+def _closeness(note: Note) -> tuple[bool, int, str]:
+    """Of a name that both `.md` and another extension have, `.md`; then the path with the fewest characters."""
+    return not note.path.lower().endswith(".md"), len(note.path), note.path
 
 
-def _key(path: str) -> str:
-    # Obsidian reads a no-break space as a space, on both sides.
-    return unicodedata.normalize("NFC", path.replace("\u00a0", " ").replace("\\", "/").casefold())
+def _names(note: Note) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    return note.id, note.aliases, note.names
+
+
+def _form(path: str) -> str:
+    """A path in the one form in which it is compared, its case kept. Obsidian reads a no-break space as a space."""
+    path = path.replace("\\", "/")
+    return path if path.isascii() else unicodedata.normalize("NFC", path.replace("\u00a0", " "))
+
+
+def _fold(form: str) -> str:
+    return form.lower() if form.isascii() else unicodedata.normalize("NFC", form.casefold())
 
 
 def _without_extension(path: str) -> str:

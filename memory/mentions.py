@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
+from numpy.typing import NDArray
+
 from memory.listings import listing_rows
+from memory.pieces import Batch, matches, pieces
 
 GENERIC_NAMES = frozenset({"readme.md", "index.md", "claude.md", "agents.md", "memory.md", "skill.md"})
 """Names that many folders have, and that clients' own prompts name: they count only with their path."""
@@ -23,15 +27,21 @@ GENERIC_NAMES = frozenset({"readme.md", "index.md", "claude.md", "agents.md", "m
 _IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 """Scripts that put no space between words: a Latin name may begin or end right beside them."""
 _NAME_MAY_BEGIN_AFTER = re.compile(rf"[^\w\-.~%+$]|(?<=[{_IDEOGRAPH}])(?=[0-9A-Za-z])")
-_NAME_GOES_ON = re.compile(rf"(?!-[0-9]{{1,7}}-)(?:[^\W{_IDEOGRAPH}]|[.\-]\w|[~/])")
+_NAME_GOES_ON = rf"(?!-[0-9]{{1,7}}-)(?:[^\W{_IDEOGRAPH}]|[.\-]\w|[~/])"
 _WIKILINK = re.compile(r"\[\[([^\[\]\n]{1,400})\]\]")
 _AFTER_TARGET = re.compile(r"[|#^]")
 _URL_ENDS = re.compile(r"[\s\"'<>`|)\]}]")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*$")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,40}$")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _EMAIL = re.compile(r"\w@$")
 """Before a name: it is the domain of an address (`.md` is a country's)."""
 _LONGEST_URL = 1000
+_LAST_WORD = re.compile(r"[A-Za-z0-9_]*\Z")
+_ENDING = 6
+"""Characters of the word before an extension that are looked at first."""
+MOST_EFFORT = 1_000_000
+"""What the names in one body may cost, in about a microsecond each: some 30,000 names, or 1,000,000 that are none."""
+_CLOSER = 20
 _HARD_STOPS = '\n\r\t"\0'
 
 
@@ -54,6 +64,24 @@ class Mention(NamedTuple):
     note: int
     listed: bool
     """In a folder listing: known to exist, not spoken of."""
+
+
+class Effort:
+    """How much work may still be spent on the names in one body: one that is made of names would take minutes."""
+
+    def __init__(self, most: int = MOST_EFFORT) -> None:
+        self._left = most
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether something was not looked at for it."""
+        return self._left < 0
+
+    def spend(self, units: int) -> bool:
+        """Whether there is enough left."""
+        if self._left >= 0:
+            self._left -= units
+        return self._left >= 0
 
 
 type _Notes = tuple[int, ...]
@@ -129,46 +157,77 @@ class MentionFinder:
         self._near = 2 * self._longest + 16  # separators may be doubled, spaces may be %20
         self._far = self._near + 2 * max((len(root) for root in self._roots if root), default=0) + _LONGEST_URL
         alternatives = "|".join(sorted(map(re.escape, extensions), key=lambda one: (-len(one), one)))
-        self._anchor = re.compile(rf"\.(?:{alternatives})", re.IGNORECASE if fold_paths else 0) if extensions else None
+        anchor = rf"\.(?>{alternatives})(?!{_NAME_GOES_ON})"
+        self._anchor = re.compile(anchor, re.IGNORECASE if fold_paths else 0) if extensions else None
+        self._begin_extensions = _first_bytes(extensions, fold=fold_paths)
+        self._endings = frozenset(map(_ending, chain(self._paths, self._bare)))
 
-    def find(self, text: str, lines: Sequence[str]) -> list[Mention]:
-        """Every mention in a text, by row; `lines` is the text split at its newlines."""
-        found = sorted({*self._files_in(text), *self._links_in(text)})
+    def find(self, text: str, effort: Effort | None = None) -> list[Mention]:
+        """Every mention in a text, by row (its lines are what newlines part), or as many as `effort` is enough for."""
+        effort = effort or Effort()
+        return [mention for first_row, piece in pieces(text) for mention in self._mentions_in(piece, first_row, effort)]
+
+    def may_name(self, batch: Batch) -> set[int]:
+        """The numbers of the texts that have a sign of a name in them: `[[`, or the beginning of an extension."""
+        data = batch.bytes
+        dots = (data[:-2] == ord(".")).nonzero()[0]
+        for step, bytes_there in enumerate(self._begin_extensions, 1):
+            dots = dots[bytes_there[data[dots + step]]]
+        brackets = (data[:-1] == ord("[")).nonzero()[0]
+        return batch.numbers_at(np.concatenate((dots, brackets[data[brackets + 1] == ord("[")])))
+
+    def _mentions_in(self, text: str, first_row: int, effort: Effort) -> Iterator[Mention]:
+        found = sorted({*self._files_in(text, effort), *self._links_in(text, effort)})
         if not found:
-            return []
-        placed: list[tuple[int, int]] = []
+            return
+        placed: dict[tuple[int, int], None] = {}
         row = counted = 0
         for offset, note in found:
             row += text.count("\n", counted, offset)
             counted = offset
-            placed.append((row, note))
-        placed = sorted(set(placed))
-        listed = listing_rows(lines, (row for row, _ in placed), self._is_name) if self._careful else set[int]()
-        return [Mention(row, note, row in listed) for row, note in placed]
+            placed[row, note] = None
+        rows = (row for row, _ in placed)
+        listed = listing_rows(text.split("\n"), rows, self._is_name) if self._careful else set[int]()
+        for row, note in sorted(placed):
+            yield Mention(first_row + row, note, row in listed)
 
-    def _links_in(self, text: str) -> Iterable[tuple[int, int]]:
-        if "[[" not in text:
-            return
-        for link in _WIKILINK.finditer(text):
+    def _links_in(self, text: str, effort: Effort) -> Iterator[tuple[int, int]]:
+        for link in matches(_WIKILINK, text) if "[[" in text else ():
+            if not effort.spend(_CLOSER):
+                return
             inner = link[1]
             target = _AFTER_TARGET.split(inner, maxsplit=1)[0].rstrip("\\")
             notes = self._linked.get(_fold_title(inner)) or self._linked.get(_fold_title(target)) or ()
             for note in notes:
                 yield link.start(), note
 
-    def _files_in(self, text: str) -> Iterable[tuple[int, int]]:
-        if self._anchor is None:
-            return
-        for anchor in self._anchor.finditer(text):
-            end = anchor.end()
-            if _NAME_GOES_ON.match(text, end):
+    def _files_in(self, text: str, effort: Effort) -> Iterator[tuple[int, int]]:
+        for anchor in matches(self._anchor, text) if self._anchor else ():
+            start, end = anchor.span()
+            closer = self._may_end_a_name(text, start, end)
+            if not effort.spend(_CLOSER + self._near // 10 if closer else 1):
+                return
+            if not closer:
                 continue
             near = _Window.before(text, end, self._near)
             notes = self._named_by(near, text, end)
             if not notes and "%" in near.text:
                 notes = self._named_by(near.unquoted(), text, end)
             for note in notes:
-                yield anchor.start(), note
+                yield start, note
+
+    def _may_end_a_name(self, text: str, start: int, end: int) -> bool:
+        """Whether any note's name ends with the word before `text[start:end]`, an extension. It costs next to nothing.
+
+        Where that word is not written as it is in a name (`%20`, accents), it may.
+        """
+        before = text[max(0, start - _ENDING - 3) : start]
+        if "%" in before:
+            return True
+        word = _LAST_WORD.search(before, max(0, len(before) - _ENDING))
+        if word is None or (word.start() and before[word.start() - 1] >= "\x80"):
+            return True
+        return self._fold(word[0] + text[start:end]) in self._endings
 
     def _named_by(self, near: _Window, text: str, end: int) -> _Notes:
         """The notes that the longest name names which ends at `end` of a text; `near` is what stands before it."""
@@ -214,6 +273,26 @@ class MentionFinder:
 
     def _fold(self, path: str) -> str:
         return path.casefold() if self._fold_paths else path
+
+
+def _first_bytes(extensions: Iterable[str], *, fold: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which bytes may be the first and the second one of an extension, by their value."""
+    tables = np.zeros((2, 256), np.bool_)
+    for extension in extensions:
+        for form in (extension, extension.upper(), extension.lower()) if fold else (extension,):
+            first, *rest = form.encode("utf-8", "surrogatepass")
+            tables[0, first] = True
+            tables[1, rest[0] if rest else slice(None)] = True
+    if fold:
+        tables[:, 0x80:] = True  # `k` is also the sign for Kelvin
+    return tables[0], tables[1]
+
+
+def _ending(name: str) -> str:
+    """The word that a name ends with, or the end of it, and its extension."""
+    stem, dot, extension = name.rpartition(".")
+    word = _LAST_WORD.search(stem, max(0, len(stem) - _ENDING))
+    return f"{word[0] if word else ''}{dot}{extension}"
 
 
 def _plain_path(text: str) -> str:

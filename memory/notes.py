@@ -16,11 +16,13 @@ class Link:
     """One link as it stands in a note, before it is resolved.
 
     `target` is the path or name that is linked to, without label, heading or block (`Bar`, `a/b`, `../x.md`);
-    empty for a link to a place in the note itself. `embed` marks `![[…]]`.
+    empty for a link to a place in the note itself. `embed` marks `![[…]]`; `tag` a tag that its dialect reads as a link:
+    nothing is missing when no note has that name.
     """
 
     target: str
     embed: bool = False
+    tag: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,12 @@ class MemoryDocument:
     links: tuple[Link | str, ...] = ()
     size: int | None = None
     """Bytes on disk; None: the length of `text` in UTF-8."""
+    names: tuple[str, ...] = ()
+    """What links call it beside its path and its aliases (a Logseq page: `a/b` for the file `a___b.md`)."""
+    digest: bytes | None = None
+    """Equal as long as the content is; None: nobody has made one."""
+    unread: bool = False
+    """The text is empty because it was not read: it is what it was at the last load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,10 @@ class Note:
     tags: tuple[str, ...]
     links: tuple[Link, ...]
     size: int
+    names: tuple[str, ...] = ()
+    """What links call it beside its path and its aliases."""
+    unread: bool = False
+    """The text is empty because it was not read: it is what it was at the last scan."""
 
     @property
     def folder(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,8 @@ class Gemini:
 
 def _roleless(contents: Any) -> str | None:
     """A single question may be sent as one content without a role."""
-    if isinstance(contents, list) and contents and isinstance(contents[0], dict) and "role" not in contents[0]:
-        return canonical(contents[0])
+    if isinstance(contents, Sequence) and not isinstance(contents, str) and contents:
+        first = contents[0]
+        if isinstance(first, dict) and "role" not in first:
+            return canonical(first)
     return None

@@ -112,9 +112,9 @@ def test_map_as_json_is_what_the_api_gives(run: Run, config: Path) -> None:
 def test_map_as_a_table(run: Run, config: Path) -> None:
     code, out, err = run("map", "--config", config)
     assert (code, err) == (0, "")
-    rows = [[cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")] for line in out.splitlines()]
-    assert ["source", "kind", "notes", "links", "unresolved", "by name only", "skipped", "warnings"] in rows
-    assert ["vault", "markdown", "2", "0", "0", "0", "0", "0"] in rows
+    rows = [" ".join(line.split()) for line in out.splitlines()]
+    assert "source notes links unresolved orphans by name only skipped warnings" in rows
+    assert "vault 2 0 0 2 0 0 0" in rows
 
 
 def test_a_sources_name_is_shown_as_it_is(run: Run, tmp_path: Path, vault: Path) -> None:

@@ -174,6 +174,10 @@ memory:
     - {name: two, type: Markdown, path: $NOTES/a, enabled: false}
     - {name: three, type: markdown, path: "%NOTES%/${Team}/../b"}
     - {name: four, path: sub/folder}
+    - {name: five, type: ClaudeCode, exclude: [projects/old/*]}
+    - {name: six, type: claude_code, path: ~/other}
+    - {name: seven, type: KnowledgeGraph, path: ~/.mcp/memory.jsonl}
+    - {name: eight, type: "my.notes:Facts", path: facts.db}
   track_sharing: false
   quotes: false
   mentions: seed
@@ -233,6 +237,10 @@ state: state
                 SourceConfig("two", "markdown", Path("/srv/notes/a"), enabled=False),
                 SourceConfig("three", "markdown", Path("/srv/notes/b")),
                 SourceConfig("four", "markdown", tmp_path / "sub" / "folder"),
+                SourceConfig("five", "claude_code", home / ".claude", exclude=("projects/old/*",)),
+                SourceConfig("six", "claude_code", home / "other"),
+                SourceConfig("seven", "knowledge_graph", home / ".mcp" / "memory.jsonl"),
+                SourceConfig("eight", "my.notes:Facts", tmp_path / "facts.db"),
             ),
             track_sharing=False,
             quotes=False,
@@ -382,13 +390,16 @@ LISTENERS = [
 
 SOURCES = [
     ("{name: a, type: markdwon, path: x}", ".type", "`markdwon` is no type of source", "did you mean `markdown`?"),
-    ("{name: a, type: database, path: x}", ".type", "`database` is no type of source", "use `markdown`"),
+    ("{name: a, type: database, path: x}", ".type", "`database` is no type of source", "write `markdown`, `claude_code`, `knowledge_graph`, or `package.module:ClassName` for your own"),
     ("{name: a, type: 5, path: x}", ".type", "a number (`5`) stands where a type belongs", "put it in quotes"),
-    ("{name: a, type: claude_code}", ".type", "not yet: sources of type `claude_code`", "use `markdown`, or remove this source"),
-    ("{name: a, type: ClaudeCode}", ".type", "not yet: sources of type `ClaudeCode`", "use `markdown`, or remove this source"),
-    ("{name: a, type: knowledge_graph, path: x}", ".type", "not yet: sources of type `knowledge_graph`", "use `markdown`, or remove this source"),
-    ("{name: a, type: KnowledgeGraph, path: x, enabled: false}", ".type", "not yet: sources of type `KnowledgeGraph`", "use `markdown`, or remove this source"),
-    ("{name: a, type: 'mine.notes:Source'}", ".type", "not yet: sources of a class of your own (`mine.notes:Source`)", "use `markdown`, or remove this source"),
+    ("{name: a, type: claude-code}", ".type", "`claude-code` is no type of source", "did you mean `claude_code`?"),
+    ("{name: a, type: 'mine.notes:', path: x}", ".type", "`mine.notes:` names no class", "write it like `package.module:ClassName`"),
+    ("{name: a, type: 'C:notes', path: x, extensions: [.txt]}", ".extensions", "only sources of type `markdown` read files of further types", "leave it out"),
+    ("{name: a, type: claude_code, extensions: [.txt]}", ".extensions", "only sources of type `markdown` read files of further types", "leave it out"),
+    ("{name: a, type: claude_code, exclude: ['!']}", ".exclude[0]", "`!` is no pattern", "write it as in a .gitignore file, like `Templates/*`"),
+    ("{name: a, type: claude_code, path: $NOT_SET}", ".path", "`$NOT_SET` names the variable NOT_SET, which is not set", "write a path like `~/Documents/Notes`, and set the variables in it"),
+    ("{name: a, type: knowledge_graph}", "", "`path` is missing", "say where the notes are"),
+    ("{name: a, type: 'mine.notes:Source'}", "", "`path` is missing", "say where the notes are"),
     ("{path: x}", "", "`name` is missing", "give it a name of its own"),
     ("{name: , path: x}", "", "`name` is missing", "give it a name of its own"),
     ("{name: 7, path: x}", ".name", "a number (`7`) stands where a name belongs", "put it in quotes"),

@@ -234,6 +234,7 @@ async def test_the_suite_is_in_the_master_in_its_order(
         "Record",
         "Annotate",
         "Inspector",
+        "Reload",
         "SidecarAddon",
     ]
     assert (opts.http2, opts.upstream_cert, opts.connection_strategy) == (False, False, "lazy")

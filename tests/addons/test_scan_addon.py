@@ -19,6 +19,7 @@ from memory.body import Body, read_body
 from memory.exchange import Exchange, Scan
 from memory.index import NoteIndex
 from memory.library import NoteLibrary
+from memory.scan import Scanner
 from tests.addons.parts import TIDES, Shelf, exchange_of, flow_to
 
 BODY = {"model": "claude-test", "messages": [{"role": "user", "content": f"Look:\n{TIDES}"}]}
@@ -113,10 +114,10 @@ async def test_a_flow_that_is_no_request_to_a_model_is_not_looked_at(desk: Desk)
 async def test_a_fault_while_scanning_lets_the_request_go_and_shows(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(index: NoteIndex, body: Body) -> Scan:
+    def broken(scanner: Scanner, index: NoteIndex, body: Body) -> Scan:
         raise ZeroDivisionError("a fault of ours")
 
-    monkeypatch.setattr("addons.scan.scan_body", broken)
+    monkeypatch.setattr(Scanner, "scan", broken)
     flow = desk.identified()
     assert await desk.scan(flow) == Scan("unscanned", ("a fault in mitmemory (ZeroDivisionError)",))
     assert (flow.response, flow.error) == (None, None)
@@ -143,11 +144,11 @@ async def test_a_large_body_is_scanned_in_a_thread(
 ) -> None:
     seen: list[bool] = []
 
-    def scan_body(index: NoteIndex, body: Body) -> Scan:
+    def scan(scanner: Scanner, index: NoteIndex, body: Body) -> Scan:
         seen.append(threading.current_thread() is not threading.main_thread())
         return Scan("complete")
 
-    monkeypatch.setattr("addons.scan.scan_body", scan_body)
+    monkeypatch.setattr(Scanner, "scan", scan)
     assert await desk.scan(desk.identified(flow_to(body=b"{}".ljust(size)))) == Scan("complete")
     assert seen == [threaded]
 

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import detection, notes, proxy, web
+from tests.bench import accuracy, detection, notes, proxy, web
 from tests.bench.measure import Area, Figure
 
 AREAS: dict[str, Area] = {
     "detection": detection.figures,
+    "accuracy": accuracy.figures,
     "notes": notes.figures,
     "web": web.figures,
     "proxy": proxy.figures,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.index import LineFacts, NoteIndex
+from memory.index import NoteIndex
 from memory.notes import Note
+from memory.prints import LineFacts
 from tests.memory import reference
 
 LINE = "The tide chart is drawn from the harbour's own table."
@@ -153,7 +155,7 @@ def test_the_index_keeps_no_text_and_its_fingerprints_are_its_own() -> None:
     secret = "The harbour master's own telephone number is written here"
     notes = [note("a.md", secret), note("b.md", f"short {secret[:9]} c.md")]
     first, second = NoteIndex.build(notes), NoteIndex.build(notes)
-    assert first._owners.keys() != second._owners.keys()
+    assert not np.array_equal(first._lines.rows.keys, second._lines.rows.keys)
     del notes
     kept = reachable(first)
     assert not [one for one in kept if isinstance(one, str | bytes) and secret[:9] in str(one)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.lines import PATH_PREFIX, PREFIXES, canonical_line, fingerprint, has_path_prefix, without_prefix
+from memory.lines import PATH_PREFIXES, PREFIXES, canonical_line, fingerprint, has_path_prefix, without_prefix
 
 FORMS = [
     "   12→text",
@@ -33,7 +33,7 @@ FORMS = [
     "-text",
     "    - text",
     "\t> text",
-    *(prefix.example.replace("⇥", "\t") for prefix in (*PREFIXES, PATH_PREFIX)),
+    *(prefix.example.replace("⇥", "\t") for prefix in (*PREFIXES, *PATH_PREFIXES)),
 ]
 
 
@@ -88,6 +88,6 @@ def test_half_a_surrogate_pair_has_a_fingerprint_too() -> None:
 
 def test_the_documentation_shows_each_prefix() -> None:
     page = (Path(__file__).parents[2] / "docs" / "detection.md").read_text(encoding="utf-8")
-    for prefix in (*PREFIXES, PATH_PREFIX):
+    for prefix in (*PREFIXES, *PATH_PREFIXES):
         shown = prefix.example.replace("\t", "⇥").replace("|", r"\|")
         assert f"| {prefix.made_by} | `{shown}`" in page

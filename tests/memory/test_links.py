@@ -1,4 +1,7 @@
-"""The cases stand in cases/resolution.md: the notes of a vault (`path = alias, alias`), and a link in the last one."""
+"""The cases stand in cases/resolution.md: the notes of a vault, and a link in the last one.
+
+`path = alias, alias` is a note with aliases, `path [name]` one with the name of a page.
+"""
 
 from pathlib import Path
 
@@ -15,7 +18,8 @@ CASES = [
 
 
 def note(path: str, *aliases: str) -> Note:
-    return Note(f"vault/{path}", "vault", path, path, "", aliases, (), (), 0)
+    path, _, page = path.removesuffix("]").partition(" [")
+    return Note(f"vault/{path}", "vault", path, path, "", aliases, (), (), 0, (page,) if page else ())
 
 
 @pytest.mark.parametrize(("vault", "expected"), CASES)
@@ -51,3 +55,12 @@ def test_attachments() -> None:
     assert not is_attachment("Release 1.2")
     assert not is_attachment("png")
     assert not is_attachment("Note.md")
+
+
+def test_knows_the_notes_it_was_made_of() -> None:
+    notes = [note("a.md", "Alpha"), note("b.md [B]")]
+    resolver = LinkResolver(notes)
+
+    assert resolver.knows([note("a.md", "Alpha"), note("b.md [B]")])
+    for others in (notes[:1], notes[::-1], [note("a.md"), notes[1]], [notes[0], note("b.md [C]")]):
+        assert not resolver.knows(others)

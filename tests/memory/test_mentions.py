@@ -241,7 +241,7 @@ pieces = st.one_of(
 def test_the_finder_finds_what_the_reference_finds(named: list[tuple[str, str]], text: str) -> None:
     notes = [note(path, title=title) for path, title in named]
     roots = {"vault": "/v"}
-    found = {(row, notes[place].id) for row, place, _ in finder(notes, roots).find(text, text.split("\n"))}
+    found = {(row, notes[place].id) for row, place, _ in finder(notes, roots).find(text)}
     assert found == reference.mentions(notes, text, roots)
 
 

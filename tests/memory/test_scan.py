@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import re
+import resource
+import sys
+import time
 import urllib.parse
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from memory.body import read_body
 from memory.exchange import Evidence, Scan
 from memory.index import NoteIndex
 from memory.notes import Note
-from memory.scan import scan_body, scan_value
+from memory.scan import Scanner, scan_body, scan_value
 
 LINE = "The tide chart is drawn from the harbour's own table."
 OTHER = "Every berth has a number and a depth at low water."
@@ -202,6 +205,59 @@ def test_a_value_nested_deeper_than_the_stack() -> None:
         value = [value]
     [sighting] = scan_value(INDEX, value).sightings
     assert sighting.evidence == (Evidence("/0" * 100_000, 1, "line"),)
+
+
+VAST: dict[str, tuple[str, int, tuple[str, ...]]] = {
+    "one line": ("word ", 60, ()),
+    "one line without a letter": ("1 2 ", 20, ()),
+    "no line at all": ("\n", 8, ()),
+    "short lines": ("ab\n", 8, ()),
+    "extensions": (".md", 60, ()),
+    "names that are none": ("tidal.md ", 12, ("too many names",)),
+    "names": ("empty.md\n", 2, ("too many names",)),
+    "links": ("[[empty]]", 8, ("too many names",)),
+    "brackets": ("[", 8, ()),
+    "prefixes": ("L1:a.md:1:", 8, ()),
+    "quotes": ("> ", 8, ()),
+}
+"""What a string is made of, how many million characters of it, and what a scan of it leaves out."""
+
+
+@pytest.mark.parametrize("name", VAST)
+def test_a_vast_string(name: str) -> None:
+    """Seconds at most for each, and a few times the memory of the text: what is looked at closely is bounded."""
+    unit, megabytes, reasons = VAST[name]
+    text = unit * (megabytes * 1_000_000 // len(unit))
+    before, began = peak_memory(), time.thread_time()
+    scan = scan_value(INDEX, [f"{text}\n{LINE}"])
+    assert scan.reasons == reasons
+    assert found(scan)[TIDES] == (1, 2)
+    assert time.thread_time() - began < 60
+    assert peak_memory() - before < 12 * len(text)
+
+
+def test_a_million_tiny_strings() -> None:
+    before, began = peak_memory(), time.thread_time()
+    body = json.dumps([*(str(number) for number in range(1_000_000)), LINE]).encode()
+    scan = Scanner().scan(INDEX, Scanner().read(body))
+    assert evidence_of(scan) == [("/1000000", 1, "line")]
+    assert (scan.state, time.thread_time() - began < 60) == ("complete", True)
+    assert peak_memory() - before < 1_000_000_000
+
+
+def test_a_million_tiny_names() -> None:
+    scan = scan_value(INDEX, {"files": ["empty.md"] * 100_000, "text": LINE})
+    assert (scan.state, scan.reasons) == ("partial", ("too many names",))
+    assert {one.note: len(one.evidence) for one in scan.sightings} == {TIDES: 1, "vault/empty.md": 50}
+
+
+def peak_memory() -> int:
+    """Bytes that this process had at most, so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def evidence_of(scan: Scan) -> list[tuple[str, int, str]]:
+    return [(piece.pointer, piece.lines, piece.grade) for one in scan.sightings for piece in one.evidence]
 
 
 def test_images_documents_and_encrypted_blobs_are_skipped_and_said() -> None:

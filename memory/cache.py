@@ -1,0 +1,84 @@
+"""What scans remember of bodies: of an element, and of a string, what was found in it. Hashes and places, no text.
+
+Agents send the whole conversation again each turn, so nearly all of a body was there before. Claude Code changes the
+first block of `system` with each request and moves its `cache_control` marks each turn: so what is remembered is told
+by its own content, never by what stands before it, and a string is remembered beside the element that it is in.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple
+
+import mmh3
+
+from memory.recent import Recent
+from memory.slices import KnownSpans
+from memory.tally import Found, Tallied
+
+_SPANS_BYTES = 16 << 20
+_ELEMENTS_BYTES = 20 << 20
+_RUNS_BYTES = 16 << 20
+_STRINGS_BYTES = 12 << 20
+SHORTEST_STRING = 512
+"""Characters below which looking at a string costs little more than looking it up."""
+_ITEM_BYTES = 250
+"""What one remembered result takes, about, before anything is found in it."""
+
+
+class ElementResult(NamedTuple):
+    """What is in one element: (pointer from the element on, what is there) for each string, and what was not seen."""
+
+    found: list[tuple[str, Found]]
+    reasons: dict[str, None]
+
+    @property
+    def nbytes(self) -> int:
+        return _ITEM_BYTES + sum(200 + found.nbytes for _, found in self.found)
+
+
+class RunKey(NamedTuple):
+    """A run of elements and where it is: what is remembered of it has pointers from the root on."""
+
+    digest: bytes
+    pointer: str
+    first: int
+
+
+class RunResult(NamedTuple):
+    """What is in a run of elements, and what of it was not seen."""
+
+    tallied: Tallied
+    reasons: tuple[str, ...]
+
+
+class Results:
+    """What was found with one index: with another one, all of it may be different."""
+
+    def __init__(self, generation: object, seed: int) -> None:
+        self.generation = generation
+        self._seed = seed
+        self.elements = Recent[bytes, ElementResult](_ELEMENTS_BYTES)
+        self.runs = Recent[RunKey, RunResult](_RUNS_BYTES)
+        self.strings = Recent[bytes, Found](_STRINGS_BYTES)
+
+    def key(self, text: str, *, names: bool) -> bytes:
+        """128 bits of MurmurHash3 of a string, and whether names count in it."""
+        digest = mmh3.mmh3_x64_128_digest(text.encode("utf-8", "surrogatepass"), self._seed)
+        return digest if names else digest + b"-"
+
+
+class ScanCache:
+    """Holds at most 64 MiB, about. Its owner is the suite; its hashes are made with a random seed."""
+
+    def __init__(self) -> None:
+        self._seed = secrets.randbits(32)
+        self.known = KnownSpans(self._seed, _SPANS_BYTES)
+        self._results = Results(None, self._seed)
+
+    def results(self, generation: object) -> Results:
+        """What was found with the index of this generation: nothing at first."""
+        results = self._results
+        if results.generation is not generation:
+            results = self._results = Results(generation, self._seed)
+        return results
