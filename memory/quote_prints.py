@@ -9,7 +9,7 @@ import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.grams import AROUND, EDGE, GRAM, NOTE_WINDOW, SEARCH_WINDOW, Shingler
+from memory.grams import AROUND, EDGE, GRAM, NOTE_WINDOW, SEARCH_WINDOW, Shingler, different
 from memory.letters import encoded, letters
 from memory.quote_rows import GramRows, LineHashes
 
@@ -95,7 +95,7 @@ class _Batch:
         batch = b"".join((*self._parts, EDGE))
         short = np.array(self._short, np.intp).reshape(-1, 2)
         wanted = [shingler.choose(batch).positions, np.array(self._wide, np.intp), shingler.in_short(batch, *short.T)]
-        positions = np.unique(np.concatenate(wanted))
+        positions = different(np.sort(np.concatenate(wanted)))
         starts = np.array(self._starts, np.intp)
         first: NDArray[np.intp] = np.searchsorted(starts, positions, "right") - 1
         last = np.searchsorted(starts, positions + GRAM, "left") - 1

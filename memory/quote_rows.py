@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.grams import Keys
+from memory.grams import Keys, different
 
 MOST_NOTES_WITH_IT = 3
 """A line or a gram that is in more notes than this says nothing about any of them."""
@@ -59,9 +59,9 @@ class LineHashes(NamedTuple):
         """Which lines more than three notes have. Notes of one file are one."""
         of_file = np.repeat(files, np.diff(self.starts)).astype(np.uint64)
         pairs = np.sort((self.hashes.astype(np.uint64) << np.uint64(32)) | of_file)
-        hashes = _different(pairs) >> np.uint64(32)
+        hashes = different(pairs) >> np.uint64(32)
         many = hashes[MOST_NOTES_WITH_IT:][hashes[MOST_NOTES_WITH_IT:] == hashes[:-MOST_NOTES_WITH_IT]]
-        return np.isin(self.hashes, _different(many).astype(np.uint32))
+        return np.isin(self.hashes, different(many).astype(np.uint32))
 
 
 class GramRows(NamedTuple):
@@ -95,7 +95,7 @@ class GramRows(NamedTuple):
         )
 
     def in_order(self) -> GramRows:
-        return self.at(np.argsort(self.whole_keys)).with_runs_in_order()
+        return _by_line(self.at(np.argsort(self.whole_keys)))
 
     def with_more(self, rows: GramRows) -> GramRows:
         """Both in order. Much faster than to sort them, where there are few others."""
@@ -106,14 +106,7 @@ class GramRows(NamedTuple):
             np.insert(self.lines, at, rows.lines),
             np.insert(self.around, at, rows.around, axis=0),
         )
-        return merged.with_runs_in_order()
-
-    def with_runs_in_order(self) -> GramRows:
-        """By line, too, where they are by key already."""
-        runs = self.in_runs()
-        order = np.arange(len(self.keys))
-        order[runs] = runs[np.lexsort((self.lines[runs], self.whole_keys[runs]))]
-        return self.at(order) if len(runs) else self
+        return _by_line(merged)
 
     def at(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> GramRows:
         return GramRows(self.keys[chosen], self.checks[chosen], self.lines[chosen], self.around[chosen])
@@ -161,6 +154,15 @@ class GramRows(NamedTuple):
         return np.flatnonzero(run)
 
 
+def _by_line(rows: GramRows) -> GramRows:
+    """Rows that are by key, by line too. They are changed in place: nobody else has them yet."""
+    runs = rows.in_runs()
+    order = runs[np.lexsort((rows.lines[runs], rows.whole_keys[runs]))]
+    for column in rows:
+        column[runs] = column[order]
+    return rows
+
+
 def first_lines(lines: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """The numbers of the lines in which grams begin, from `GramRows.lines`."""
     return lines >> np.uint32(_LINE_SHIFT)
@@ -169,10 +171,3 @@ def first_lines(lines: NDArray[np.uint32]) -> NDArray[np.uint32]:
 def halves(keys: Keys) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
     """The 48 bits of keys that are kept: 28 of the hash that grams are chosen by and 4 others, then 16 others."""
     return (keys >> np.uint64(32)).astype(np.uint32), (keys >> np.uint64(16)).astype(np.uint16)
-
-
-def _different[Scalar: np.generic](ascending: NDArray[Scalar]) -> NDArray[Scalar]:
-    """Each value once."""
-    first = np.ones(len(ascending), np.bool_)
-    first[1:] = ascending[1:] != ascending[:-1]
-    return ascending[first]

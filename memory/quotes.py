@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.grams import AROUND, EDGE, GRAM, Grams, Hashes, Shingler
+from memory.grams import AROUND, EDGE, GRAM, Grams, Hashes, Shingler, different
 from memory.letters import encoded, letters
 from memory.quote_prints import printed
 from memory.quote_rows import GramRows, LineHashes, first_lines, halves
@@ -135,9 +135,8 @@ class QuoteIndex:
         sizes = np.diff(np.append(first, len(rows)))
         groups = np.repeat(np.arange(len(first)), sizes)
         # A note has a gram once, so as many different rows are as many different grams.
-        different = np.sort(groups * len(self.rows.keys) + rows)
-        different = different[np.append(True, different[1:] != different[:-1])]
-        counts = np.bincount(different // len(self.rows.keys))
+        rows_once = different(np.sort(groups * len(self.rows.keys) + rows))
+        counts = np.bincount(rows_once // len(self.rows.keys))
         spans = _longest_runs(positions, groups)
         single = first[sizes == 1]
         spans[sizes == 1] += self._alike_around(batch, positions[single], rows[single])

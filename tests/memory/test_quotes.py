@@ -226,7 +226,7 @@ def test_a_short_wide_line_is_found_anywhere() -> None:
 
 
 def test_the_end_of_a_sentence_is_a_letter_on_both_sides() -> None:
-    text = "朝は霧が深い。昼には晴れる。船は夕方に出る！間に合うか？明日にする。"
+    text = "朝は霧が深い。昼には晴れる。船は夕方に出る\uff01間に合うか\uff1f明日にする。"
     index = indexed(f"{LIGHT}\n{text}\n{BUOYS}")
     (quote,) = index.find([f"{HARBOUR} {text} {HARBOUR}"])
     assert quote.letters > len(letters(text.encode())) - 2 * NOTE_WINDOW
