@@ -87,7 +87,7 @@ def _reminder(passage: Passage) -> str:
 
 
 def _smart(passage: Passage) -> str:
-    return passage.block.replace('"', "”").replace("'", "’").replace("...", "…").replace("-", "–")  # noqa: RUF001  # meant
+    return passage.block.replace('"', "”").replace("'", "’").replace("...", "…").replace("-", "–")  # meant
 
 
 def _head_and_tail(passage: Passage) -> str:

@@ -361,7 +361,9 @@ async def test_no_text_is_kept(tmp_path: Path) -> None:
     await library.scan()
     gc.collect()
 
-    kept = [found for found in gc.get_objects() if isinstance(found, Note | MemoryDocument) and secret in found.text]
+    kept = [
+        found for found in gc.get_objects() if isinstance(found, Note | MemoryDocument) and secret in str(found.text)
+    ]
     containers = [found for found in gc.get_objects() if isinstance(found, dict | list | tuple | set)]
     strings = [one for found in containers for one in tuple(found.values() if isinstance(found, dict) else found)]
     assert not any(found.text for found in kept)
