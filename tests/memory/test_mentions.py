@@ -71,6 +71,10 @@ def test_decomposed_names_are_the_same_names() -> None:
     assert mentioned(NoteIndex.build([note(decomposed)]), "see ideas/Über uns.md") == [decomposed]
 
 
+def test_a_name_in_compatible_characters() -> None:
+    assert mentioned(NoteIndex.build([note("Klein.md")]), "see \u212alein.md") == ["Klein.md"]  # the sign for Kelvin
+
+
 @pytest.mark.parametrize("root", [r"C:\Users\Sam\vault", "C:/Users/Sam/vault/"])
 @pytest.mark.parametrize(
     "text",

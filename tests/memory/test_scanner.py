@@ -20,7 +20,7 @@ from memory.mentions import Effort
 from memory.notes import Note
 from memory.recent import Recent
 from memory.scan import Scanner, scan_body
-from memory.slices import Element, Elements, KnownSpans, slice_object
+from memory.slices import Element, Elements, KnownSpans, Run, slice_object
 
 LINE = "The tide chart is drawn from the harbour's own table."
 OTHER = "Every berth has a number and a depth at low water."
@@ -316,6 +316,29 @@ def test_values_that_begin_alike_are_told_apart() -> None:
     changed = texts[1].replace("]}", "}}")
     assert known.find(f"{changed},".encode(), 0) == ([], 0)
     assert known.add(b"1234", 0, 4) is None
+
+
+def test_a_run_with_one_changed_element_is_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "_RUN_LENGTH", 4)
+    before = [{"content": f"{number} {FILLER} {'x' * len(LINE)} {FILLER[2:]}"} for number in range(40)]
+    scanner = Scanner()
+    assert warm(scanner, encoded({"messages": before})).sightings == ()
+    assert any(
+        isinstance(part, Run) for part in scanner.read(encoded({"messages": before})).value.members["messages"].parts
+    )
+    for number in range(40):
+        changed = [*before]
+        changed[number] = {"content": f"{number} {FILLER}\n{LINE}\n{FILLER[4:]}"}
+        data = encoded({"messages": changed})
+        assert len(data) == len(encoded({"messages": before}))
+        [sighting] = warm(scanner, data).sightings
+        assert [one.pointer for one in sighting.evidence] == [f"/messages/{number}/content"]
+
+
+def test_a_string_that_holds_json_is_not_the_same_string_as_a_key() -> None:
+    scanner, text = Scanner(), json.dumps({"path": f"read empty.md\n{FILLER}"})
+    for value in ({"a": [text]}, {"a": [{text: 1}]}, {"a": [text, 1]}):
+        assert warm(scanner, encoded(value)) == cold(encoded(value))
 
 
 def test_an_element_is_a_place_in_the_body() -> None:
