@@ -97,7 +97,7 @@ def describe(entry: Mapping[str, Any]) -> str:
     scan = entry["scan"]
     notes: dict[str, Any] = {}
     for note in entry["notes"]:
-        found = f"{note['matched']}/{note['distinctive']} lines" if note["by"] == "content" else note["grade"]
+        found = f"{note['matched']}/{note['distinctive']} lines" if note["grade"] == "line" else note["grade"]
         notes[note["id"]] = {
             "found": f"{found}, again" if note["resent"] else found,
             "at": [f"{one['pointer']} ({one['grade']}, {one['lines']})" for one in note["evidence"]],

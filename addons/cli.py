@@ -243,7 +243,7 @@ def _print_scan(files: list[dict[str, Any]], console: Console) -> None:
             state = ", ".join([request["scan"]["state"], *request["scan"]["reasons"]])
             table = Table("note", "found", "lines", "where", title=escape(f"{where}: {state}"), title_justify="left")
             for note in request["notes"]:
-                lines = f"{note['matched']}/{note['distinctive']}" if note["by"] == "content" else ""
+                lines = f"{note['matched']}/{note['distinctive']}" if note["grade"] == "line" else ""
                 pointers = [one["pointer"] for one in note["evidence"]]
                 more = f" and {len(pointers) - 1} more" if len(pointers) > 1 else ""
                 table.add_row(escape(note["id"]), note["grade"], lines, escape(pointers[0] if pointers else "") + more)

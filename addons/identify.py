@@ -20,7 +20,7 @@ from memory.body import Body, unreadable
 from memory.exchange import Exchange
 from memory.scan import Scanner
 
-INLINE_BYTES = 256 * 1024
+INLINE_BYTES = 64 * 1024
 """Bodies above this are read and scanned in a thread, so that the streams of other flows do not stall."""
 
 LONGEST_KEY = 200

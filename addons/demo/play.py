@@ -131,7 +131,8 @@ def summary(entries: Sequence[Entry]) -> Table:
 
 
 def note_line(note: Entry) -> Text:
-    how = f"{note['matched']}/{note['distinctive']} lines" if note["by"] == "content" else "named"
+    content = "quote" if note["grade"] == "quote" else f"{note['matched']}/{note['distinctive']} lines"
+    how = content if note["by"] == "content" else "named"
     again = ", again" if note["resent"] else ""
     return Text(f"{note['title']}  ").append(how + again, "bold" if note["by"] == "content" else "dim")
 

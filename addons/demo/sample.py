@@ -51,19 +51,25 @@ class SampleVault:
         return self.texts[path].removesuffix("\n").split("\n")
 
     def expect(
-        self, sent: Iterable[str], *, mentioned: Iterable[str] = (), resent: Iterable[str] = ()
+        self,
+        sent: Iterable[str],
+        *,
+        quoted: Iterable[str] = (),
+        mentioned: Iterable[str] = (),
+        resent: Iterable[str] = (),
     ) -> dict[str, Expected]:
-        """By note id. `sent`: the notes' own lines in the request; `mentioned`, `resent`: paths in the vault.
+        """By note id. `sent`: the notes' own lines in the request; `quoted` (a sentence, not a whole line), `mentioned`,
+        `resent`: paths in the vault.
 
         A line that two or three notes share credits each of them. A note found by content is not also a mention.
         """
         carried = {collapse(line) for line in sent}
-        again = set(resent)
+        parts, names, again = set(quoted), set(mentioned), set(resent)
         found: dict[str, Expected] = {}
         for path, lines in self.distinctive.items():
             matched = len(lines & carried)
-            if matched or path in set(mentioned):
-                by: By = "content" if matched else "reference"
+            if matched or path in parts | names:
+                by: By = "content" if matched or path in parts else "reference"
                 found[f"{SOURCE}/{path}"] = Expected(by, matched, len(lines), resent=path in again)
         return found
 

@@ -49,6 +49,7 @@ def demo_exchanges(vault: SampleVault, *, local_url: str, session: str) -> list[
         *codex(vault, session),
         *gemini_cli(vault, session),
         mentions_only(vault),
+        sentence(vault),
         no_notes(),
         quoted_mail(vault),
         local_model(vault, local_url),
@@ -268,6 +269,26 @@ def mentions_only(vault: SampleVault) -> Exchange:
         cue,
         Reply("I only see their names. Send me the passages you want compared."),
         vault.expect([], mentioned=["projects/Harbour Almanac.md", "projects/Pricing.md"]),
+    )
+
+
+def sentence(vault: SampleVault) -> Exchange:
+    """Half a sentence of a note in the middle of a line of its own: no whole line of the note, and found all the same."""
+    path = "projects/Pricing.md"
+    quote = "nobody who bought it said it was too much; the ones who did not buy never told us"
+    assert quote in vault.texts[path]
+    cue = f"I keep telling people that {quote}, is that a fair argument?"
+    body = {"model": "claude-haiku-4-5", "max_tokens": 512, "messages": [{"role": "user", "content": cue}]}
+    return Exchange(
+        "A sentence in the middle of a line",
+        "anthropic",
+        "claude-haiku-4-5",
+        f"{ANTHROPIC}/v1/messages",
+        {"User-Agent": "Anthropic/Python 2.14.0", "X-Api-Key": "demo", "anthropic-version": "2023-06-01"},
+        body,
+        cue,
+        Reply("Half of it. You heard from the ones who paid, and the silence of the others is no answer."),
+        vault.expect([], quoted=[path]),
     )
 
 

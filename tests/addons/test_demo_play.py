@@ -37,6 +37,7 @@ def entries_for(exchanges: list[Exchange]) -> list[dict[str, Any]]:
                     "id": note,
                     "title": Path(note).stem,
                     "by": one.by,
+                    "grade": "reference" if one.by == "reference" else "line" if one.matched else "quote",
                     "matched": one.matched,
                     "distinctive": one.distinctive,
                     "resent": one.resent,

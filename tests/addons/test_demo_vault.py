@@ -104,11 +104,12 @@ def test_what_the_exchanges_expect() -> None:
             "vault/projects/Harbour Almanac.md": Expected("reference", 0, 8),
             "vault/projects/Pricing.md": Expected("reference", 0, 6),
         },
+        {"vault/projects/Pricing.md": content(0, 6)},
         {},
         {"vault/areas/Money.md": content(2, 6)},
         {"vault/areas/Health.md": content(6, 6)},
     ]
-    assert [one.to for one in EXCHANGES] == ["cloud"] * 11 + ["local"]
+    assert [one.to for one in EXCHANGES] == ["cloud"] * 12 + ["local"]
     assert len({one.headers["User-Agent"].partition("/")[0] for one in EXCHANGES}) == 6
 
 
