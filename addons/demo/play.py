@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from addons.demo.reply import Script
-from addons.demo.sample import SampleVault
+from addons.demo.sample import SOURCE, SampleVault
 from addons.demo.script import Exchange, demo_exchanges, replies
 
 type Entry = Mapping[str, Any]
@@ -145,8 +145,8 @@ class Api:
         self._headers = {"Authorization": f"Bearer {token}"}
 
     async def notes(self) -> int:
-        """How many notes are on the map; the suite scans first if it has not yet."""
-        return len((await self._get("memory"))["nodes"])
+        """How many notes of the vault are on the map; the suite scans first if it has not yet."""
+        return sum(node["source"] == SOURCE for node in (await self._get("memory"))["nodes"])
 
     async def entries(self) -> list[Entry]:
         entries: list[Entry] = (await self._get("activity?limit=200"))["entries"]

@@ -18,7 +18,7 @@ from addons.config_values import Address, ConnectTo
 from addons.demo import play
 from addons.demo.authority import make_authority
 from addons.demo.model import ScriptedModel
-from addons.demo.sample import SOURCE, VAULT
+from addons.demo.sample import CLAUDE, GRAPH, SOURCE, VAULT
 from addons.greeting import greet
 from addons.launcher import Running, launch
 from addons.providers import ProviderConfig
@@ -55,7 +55,7 @@ def run_demo(*, once: bool) -> int:
 
 
 def demo_config(tls_port: int, plain_port: int, authority: Path) -> Config:
-    """The sample vault; every cloud leads to the scripted model's TLS port, and a local Ollama is its plain one."""
+    """The sample vault and two small memories; every cloud leads to the scripted model's TLS port, and a local Ollama is its plain one."""
     cloud = ConnectTo("https", "127.0.0.1", tls_port)
     return Config(
         proxy=ProxyConfig(
@@ -63,7 +63,13 @@ def demo_config(tls_port: int, plain_port: int, authority: Path) -> Config:
             inspector=ANY_PORT,
             mitmproxy={"ssl_verify_upstream_trusted_ca": str(authority)},
         ),
-        memory=MemoryConfig(sources=(SourceConfig(SOURCE, "markdown", VAULT),)),
+        memory=MemoryConfig(
+            sources=(
+                SourceConfig(SOURCE, "markdown", VAULT),
+                SourceConfig("claude-code", "claude_code", CLAUDE),
+                SourceConfig("mcp-memory", "knowledge_graph", GRAPH),
+            )
+        ),
         providers=(
             *(ProviderConfig(name, connect_to=cloud) for name in CLOUD),
             ProviderConfig("ollama", hosts=(f"127.0.0.1:{plain_port}",)),

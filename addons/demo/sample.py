@@ -12,6 +12,10 @@ from pathlib import Path
 from memory.exchange import By
 
 VAULT = Path(__file__).parent / "vault"
+CLAUDE = VAULT.with_name("claude")
+"""What Claude Code would remember of the same person's work."""
+GRAPH = VAULT.with_name("memory.jsonl")
+"""What an assistant with the MCP memory server would."""
 SOURCE = "vault"
 """The name of the markdown source that the demo configures for `VAULT`: ids are `vault/projects/Pricing.md`."""
 

@@ -125,7 +125,7 @@ class Suite:
         if request.headers.get("Authorization") != "Bearer t":
             return web.Response(status=401)
         if request.path == "/memory/api/memory":
-            return web.json_response({"nodes": [{}] * self.nodes})
+            return web.json_response({"nodes": [{"source": "vault"}] * self.nodes})
         return web.json_response({"entries": self.entries if self.posted else []})
 
 

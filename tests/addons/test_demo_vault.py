@@ -12,7 +12,7 @@ import pytest
 
 from addons.demo.answers import answer
 from addons.demo.reply import FRIENDLY, Moment
-from addons.demo.sample import SOURCE, VAULT, Expected, SampleVault
+from addons.demo.sample import CLAUDE, GRAPH, SOURCE, VAULT, Expected, SampleVault
 from addons.demo.script import Exchange, demo_exchanges, replies
 from memory.body import read_body
 from memory.index import NoteIndex
@@ -116,10 +116,18 @@ def test_what_the_exchanges_expect() -> None:
 @pytest.fixture(scope="module")
 def index() -> NoteIndex:
     async def scanned() -> NoteIndex:
-        library = NoteLibrary([make_source(SOURCE, "markdown", VAULT)])
+        library = NoteLibrary(
+            [
+                make_source(SOURCE, "markdown", VAULT),
+                make_source("claude-code", "claude_code", CLAUDE),
+                make_source("mcp-memory", "knowledge_graph", GRAPH),
+            ]
+        )
         snapshot = await library.scan()
         await library.aclose()
-        assert [state.warnings for state in snapshot.sources] == [()]
+        assert [state.warnings for state in snapshot.sources] == [(), (), ()]
+        assert [state.notes for state in snapshot.sources] == [61, 4, 6]
+        assert sum(node["unresolved"] for node in snapshot.map.nodes() if node["source"] != SOURCE) == 0
         return snapshot.index
 
     return asyncio.run(scanned())
