@@ -10,6 +10,7 @@ import ipaddress
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from addons.config_values import ConnectTo
@@ -195,9 +196,11 @@ class ProviderTable:
             for provider in self.providers
             for host in provider.hosts
         )
+        # Asked several times for each request, and mostly for the same few hosts.
+        self.find = lru_cache(maxsize=1000)(self._find)
+        """`find(host, port)`: the provider that serves this host, or None. IPv6 addresses with or without brackets."""
 
-    def find(self, host: str, port: int) -> Provider | None:
-        """The provider that serves this host, if there is one. IPv6 addresses with or without brackets."""
+    def _find(self, host: str, port: int) -> Provider | None:
         where = f"{_canonical(host)}:{port}"
         return next((provider for pattern, provider in self._patterns if pattern.search(where)), None)
 

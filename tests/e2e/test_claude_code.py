@@ -33,10 +33,10 @@ def test_a_note_it_reads_is_seen_and_seen_again_in_the_next_turn(
     tmp_path: Path, home: Home, model: ScriptedModel, authority: AuthorityPaths
 ) -> None:
     vault = tmp_path / "vault"
-    (vault / "work").mkdir(parents=True)
-    (vault / "work" / "Lighthouse.md").write_text(NOTE)
+    (vault / "light").mkdir(parents=True)
+    (vault / "light" / "Lighthouse.md").write_text(NOTE)
     (vault / "Harbour.md").write_text(HARBOUR)
-    note = vault / "work" / "Lighthouse.md"
+    note = vault / "light" / "Lighthouse.md"
     model.script = in_turn(
         [
             Turn(Reply("I will read it.", (ToolCall("Read", {"file_path": str(note)}),)), "anthropic", asks_with_tools),
@@ -68,7 +68,7 @@ def test_a_note_it_reads_is_seen_and_seen_again_in_the_next_turn(
         carrying = [
             entry
             for entry in reversed(suite.activity())
-            if any(one["id"] == "vault/work/Lighthouse.md" and one["by"] == "content" for one in entry["notes"])
+            if any(one["id"] == "vault/light/Lighthouse.md" and one["by"] == "content" for one in entry["notes"])
         ]
         seen = [
             next(
