@@ -68,7 +68,7 @@ async def test_click_opens_the_panel_with_every_fact(memory_page: MemoryPage, su
     await expect(request).to_contain_text("again")
     box = await panel.bounding_box()
     assert box is not None
-    assert box["width"] == 360
+    assert round(box["width"]) == 360  # sub-pixel layout may add a hundred-thousandth
 
     await panel.locator("a", has_text="Lamp").click()
     await expect(panel.locator("h2")).to_have_text("Lamp")
