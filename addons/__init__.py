@@ -2,7 +2,11 @@
 
 | file           | stage                                                                                          |
 |----------------|------------------------------------------------------------------------------------------------|
+| `lean.py`      | spares mitmproxy work on every request that nobody needs                                       |
+| `mends.py`     | answers that mitmproxy itself would leave hanging                                              |
 | `limits.py`    | request bodies have a largest size, answers have none                                          |
+| `sender.py`    | which client sends: the listener it came in by, the proxy user, which goes no further          |
+| `reverse.py`   | listeners for clients that take a base URL                                                     |
 | `guard.py`     | nothing reaches the suite's own pages through the proxy                                        |
 | `identify.py`  | is it a request to a model, from whom, to whom, in which conversation: makes the `Exchange`    |
 | `scan.py`      | which of the notes are in it                                                                   |

@@ -13,10 +13,14 @@ import yaml
 from mitmproxy import contentviews, http
 
 from addons.flows import Flows
-from memory.exchange import Exchange
+from addons.wire import wire_for
+from addons.wire.answer import Answer
+from addons.wire.streams import AnswerReader
+from memory.exchange import Exchange, Scan
 
 ENTRY = "memory.exchange"
-"""The metadata key of the activity entry; `memory.notes` beside it is the list of note ids as text."""
+NOTES = "memory.notes"
+"""The metadata keys of the activity entry, and of the list of note ids."""
 
 CARRIED, BLOCKED, LOCAL = ":brain:", ":no_entry:", ":house:"
 
@@ -34,14 +38,29 @@ class Annotate:
         if (exchange := self._flows.of(flow)) is not None:
             annotate(flow, exchange)
 
-    def responseheaders(self, flow: http.HTTPFlow) -> None:
-        self.request(flow)
-
     def response(self, flow: http.HTTPFlow) -> None:
         self._finish(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:
         self._finish(flow)
+
+    def websocket_message(self, flow: http.HTTPFlow) -> None:
+        """A WebSocket shows its latest turn, and all the notes that it has carried."""
+        exchange = self._flows.of(flow)
+        if exchange is None or flow.websocket is None:
+            return
+        asks = flow.websocket.messages[-1].from_client
+        awaits = self._flows.awaits_answer(flow)
+        if asks and (awaits or exchange.scan.sightings):
+            annotate(flow, exchange)
+        if asks and not awaits:
+            self._flows.end(flow)
+        elif not asks and self._flows.answer_of(flow) is not None:
+            self._finish(flow)
+
+    def websocket_end(self, flow: http.HTTPFlow) -> None:
+        while self._flows.of(flow) is not None:
+            self._finish(flow)
 
     def _finish(self, flow: http.HTTPFlow) -> None:
         """The last stage to see an exchange lets go of it."""
@@ -51,18 +70,37 @@ class Annotate:
 
 def annotate(flow: http.HTTPFlow, exchange: Exchange) -> None:
     flow.comment = comment(exchange)
-    flow.marked = marker(exchange)
     flow.metadata[ENTRY] = exchange.to_json()
-    flow.metadata["memory.notes"] = ", ".join(sighting.note for sighting in exchange.scan.sightings)
+    notes = [sighting.note for sighting in exchange.scan.sightings]
+    if flow.websocket:
+        flow.marked = marker(exchange) or flow.marked
+        notes = list(dict.fromkeys([*flow.metadata.get(NOTES, []), *notes]))
+    else:
+        flow.marked = marker(exchange)
+    flow.metadata[NOTES] = notes
+
+
+def rescan(flow: http.HTTPFlow, scan: Scan) -> None:
+    """Show what a later look at the request found. What was recorded of it stays."""
+    flow.comment = _carried(scan)
+    flow.metadata[NOTES] = [sighting.note for sighting in scan.sightings]
+    if (entry := flow.metadata.get(ENTRY)) is not None:
+        flow.comment += f" -> {entry['model'] or entry['provider']} ({entry['to']})"
+        notes = [sighting.to_json() for sighting in scan.sightings]
+        flow.metadata[ENTRY] = {**entry, "notes": notes, "scan": scan.to_json()}
 
 
 def comment(exchange: Exchange) -> str:
     """`3 notes -> claude-sonnet-4 (cloud)`; says so where the body could not be looked at."""
-    count = len(exchange.scan.sightings)
+    return f"{_carried(exchange.scan)} -> {exchange.model or exchange.provider} ({exchange.to})"
+
+
+def _carried(scan: Scan) -> str:
+    count = len(scan.sightings)
     notes = "1 note" if count == 1 else f"{count} notes"
-    if exchange.scan.state != "complete":
-        notes = f"{notes}, {exchange.scan.state}" if count else exchange.scan.state
-    return f"{notes} -> {exchange.model or exchange.provider} ({exchange.to})"
+    if scan.state == "complete":
+        return notes
+    return f"{notes}, {scan.state}" if count else scan.state
 
 
 def marker(exchange: Exchange) -> str:
@@ -74,7 +112,7 @@ def marker(exchange: Exchange) -> str:
 
 
 class MemoryView(contentviews.Contentview):
-    """The content view `Memory`: which notes a request carried, and where in the body each was found."""
+    """The content view `Memory`: which notes a request carried, where in the body each was found, and what was answered."""
 
     name = "Memory"
     syntax_highlight = "yaml"
@@ -83,16 +121,18 @@ class MemoryView(contentviews.Contentview):
         entry = _entry(metadata)
         if entry is None:
             raise ValueError("not a request to a model")
-        return describe(entry)
+        return describe(entry, _answer(metadata))
 
     def render_priority(self, data: bytes, metadata: contentviews.Metadata) -> float:  # noqa: ARG002
         entry = _entry(metadata)
-        if entry is None or not isinstance(metadata.http_message, http.Request):
+        if entry is None:
             return -1
-        return 2 if entry["notes"] else 0
+        if isinstance(metadata.http_message, http.Request):
+            return 2 if entry["notes"] else 0
+        return 0
 
 
-def describe(entry: Mapping[str, Any]) -> str:
+def describe(entry: Mapping[str, Any], answer: Answer | None = None) -> str:
     """An activity entry as a person reads it, in YAML. Names of notes and models may hold whatever YAML gives a meaning."""
     scan = entry["scan"]
     notes: dict[str, Any] = {}
@@ -109,7 +149,34 @@ def describe(entry: Mapping[str, Any]) -> str:
         "scan": ", ".join([scan["state"], *scan["reasons"]]),
         "notes": notes or "none",
     }
+    if answer is not None and (said := {key: value for key, value in _described(answer).items() if value}):
+        shown["answer"] = said
     return str(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=sys.maxsize))
+
+
+def _described(answer: Answer) -> dict[str, Any]:
+    return {
+        "text": answer.text,
+        "thinking": answer.thinking,
+        "tools": [f"{call.name}: {call.arguments}" for call in answer.tool_calls],
+        "stopped": answer.stop_reason,
+        "error": answer.error,
+        "tokens": {key: count for key, count in answer.usage.to_json().items() if count is not None},
+        "complete": "" if answer.complete else "no",
+    }
+
+
+def _answer(metadata: contentviews.Metadata) -> Answer | None:
+    """The answer put together from what the inspector keeps of it."""
+    flow = metadata.flow
+    if not isinstance(flow, http.HTTPFlow) or flow.response is None:
+        return None
+    parts, data = wire_for(flow.request.path).answer(), flow.response.get_content(strict=False)
+    if parts is None or not data:
+        return None
+    reader = AnswerReader(parts, flow.response.headers.get("content-type", ""))
+    reader.feed(data)
+    return reader.close()
 
 
 def _entry(metadata: contentviews.Metadata) -> Mapping[str, Any] | None:

@@ -1,77 +1,86 @@
 """The `mitmemory` command.
 
-Exit 0: done; 1: it failed while running; 2: the input is wrong. A person's mistake gets a message, never a traceback.
-With `--json`, stdout holds the JSON and nothing else.
+Exit 0: done; 1: it failed while running; 2: the input is wrong; 130: ended by Ctrl-C. A person's mistake gets a message,
+never a traceback. With `--json`, stdout holds the JSON and nothing else.
+
+Each command loads what it needs when it is called (hence the imports inside of functions): it takes a second for some,
+in which Ctrl-C shall be no traceback either.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import io
-import json
 import os
+import signal
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
-from rich.table import Table
+from addons.exits import FAILED, INTERRUPTED, OK, WRONG_INPUT
 
-from addons.captures import Captured, CaptureError, read_capture
-from addons.config import Config, ConfigError, load_config
-from addons.encodings import EncodingError, decode
-from addons.suite import StartError, make_library
-from addons.wire import bare_path, wire_for
-from memory.body import read_body, unreadable
-from memory.index import NoteIndex
-from memory.library import Snapshot
-from memory.scan import scan_body
+if TYPE_CHECKING:
+    from addons.config import Config
 
-OK, FAILED, WRONG_INPUT = 0, 1, 2
+SHELLS = ("bash", "zsh", "fish", "powershell")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    given, flags = _split(given)
-    parser = make_parser()
-    options = parser.parse_args(given)
-    if flags and options.command != "run":
-        parser.error(f"{options.command} takes nothing after --")
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a file's name may hold what the terminal cannot show
-            stream.reconfigure(errors="backslashreplace")
-    commands: dict[str, Callable[[Config], int]] = {
-        "run": lambda config: run(config, flags, inspector=not options.no_inspector),
-        "check": check,
-        "map": lambda config: show_map(config, as_json=options.json),
-        "scan": lambda config: scan(config, options.files, as_json=options.json),
-    }
     try:
-        if options.command == "demo":  # it reads nothing of the person's, not even the configuration
-            return demo(once=options.once)
-        code = commands[options.command](load_config(options.config))
-        sys.stdout.flush()
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return WRONG_INPUT
+        return _main(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:
-        return FAILED
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would hit the way out
+        return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter's last flush fails again
         return FAILED
+
+
+def _main(given: list[str]) -> int:
+    given, rest = _split(given)
+    parser = make_parser()
+    options = parser.parse_args(given)
+    if rest and options.command not in {"run", "with"}:
+        parser.error(f"{options.command} takes nothing after --")
+    if options.command == "with" and not rest:
+        parser.error("name the program after --, like: mitmemory with -- claude")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a file's name may hold what the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")
+    code = _dispatch(options, rest)
+    sys.stdout.flush()
     return code
 
 
+def _dispatch(options: argparse.Namespace, rest: list[str]) -> int:
+    if options.command == "demo":  # it reads nothing of the person's, not even the configuration
+        return demo(once=options.once)
+    if options.command == "doctor":  # a configuration with faults is one of the things that it finds
+        return doctor(options.config, as_json=options.json)
+    from addons.config import ConfigError, load_config  # noqa: PLC0415
+
+    commands: dict[str, Callable[[Config], int]] = {
+        "run": lambda config: run(config, rest, inspector=not options.no_inspector),
+        "check": check,
+        "map": lambda config: show_map(config, as_json=options.json),
+        "scan": lambda config: scan(config, options.files, as_json=options.json),
+        "env": lambda config: env(config, options),
+        "with": lambda config: run_with(config, rest, client=options.client),
+        "hmac": show_hmac,
+    }
+    try:
+        return commands[options.command](load_config(options.config))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return WRONG_INPUT
+
+
 def make_parser() -> argparse.ArgumentParser:
+    from importlib import metadata  # noqa: PLC0415
+
     parser = argparse.ArgumentParser(
         prog="mitmemory", description="See which of your own notes your AI tools send to which model."
     )
@@ -79,6 +88,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     configured = argparse.ArgumentParser(add_help=False)
     configured.add_argument("--config", type=Path, metavar="FILE", help="the configuration (default: ./mitm.yaml)")
+    client_help = "a client of the configuration, or claude-code, codex, gemini-cli"
 
     command = commands.add_parser("run", parents=[configured], help="start proxy, inspector and dashboard")
     command.add_argument("--no-inspector", action="store_true", help="without mitmweb")
@@ -95,11 +105,30 @@ def make_parser() -> argparse.ArgumentParser:
     command = commands.add_parser("scan", parents=[configured], help="which notes are in these request bodies")
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="raw body, HAR, or mitmproxy flow file")
     command.add_argument("--json", action="store_true", help="as JSON")
+
+    command = commands.add_parser("env", parents=[configured], help="the variables that point a program at the proxy")
+    command.add_argument("--shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
+    command.add_argument("--client", metavar="NAME", help=client_help)
+    command.add_argument("--system", action="store_true", help="instead, commands that point this machine at it")
+
+    command = commands.add_parser(
+        "with",
+        parents=[configured],
+        help="run a program whose requests go through the proxy",
+        usage="mitmemory with [-h] [--config FILE] [--client NAME] -- COMMAND ...",
+    )
+    command.add_argument("--client", metavar="NAME", help=client_help)
+    command.epilog = "For example: mitmemory with -- claude"
+
+    command = commands.add_parser("doctor", parents=[configured], help="check the set-up and say what to do")
+    command.add_argument("--json", action="store_true", help="as JSON")
+
+    commands.add_parser("hmac", parents=[configured], help="what stands for an API key in mitm.yaml; reads it unseen")
     return parser
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Ours and, after `--`, mitmproxy's."""
+    """Ours and, after `--`, mitmproxy's or a program's."""
     if "--" not in arguments:
         return arguments, []
     at = arguments.index("--")
@@ -107,15 +136,20 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def run(config: Config, flags: Sequence[str], *, inspector: bool) -> int:
-    # Imported here: the other commands do without mitmproxy's masters, which take a second to load.
+    from rich.console import Console  # noqa: PLC0415
+
     from addons.greeting import greet  # noqa: PLC0415
-    from addons.launcher import launch  # noqa: PLC0415
+    from addons.launcher import FlagError, launch  # noqa: PLC0415
+    from addons.suite import StartError  # noqa: PLC0415
 
     if not inspector:
         config = replace(config, proxy=replace(config.proxy, inspector=None))
     console = Console()
     try:
         launch(config, lambda running, _end: greet(running, console), flags=flags)
+    except FlagError as error:
+        print(f"mitmemory: after --: {error}", file=sys.stderr)
+        return WRONG_INPUT
     except StartError as error:
         print(f"mitmemory: {error}", file=sys.stderr)
         return FAILED
@@ -123,7 +157,7 @@ def run(config: Config, flags: Sequence[str], *, inspector: bool) -> int:
 
 
 def demo(*, once: bool) -> int:
-    from addons.demo.run import run_demo  # noqa: PLC0415 - as above
+    from addons.demo.run import run_demo  # noqa: PLC0415
 
     return run_demo(once=once)
 
@@ -135,119 +169,36 @@ def check(config: Config) -> int:
 
 
 def show_map(config: Config, *, as_json: bool) -> int:
-    """Load every source; a source that fails makes the exit code 1, and the others are shown all the same."""
-    snapshot = asyncio.run(_load(config))
-    if as_json:
-        print(json.dumps(snapshot.to_json() | {"exposure": {}}))  # nothing is sent here
-    else:
-        _print_map(snapshot, Console())
-    return FAILED if any(source.error for source in snapshot.sources) else OK
+    from addons import notes_command  # noqa: PLC0415
+
+    return notes_command.show_map(config, as_json=as_json)
 
 
 def scan(config: Config, files: Sequence[Path], *, as_json: bool) -> int:
-    try:
-        captures = {file: read_capture(file) for file in files}
-    except CaptureError as error:
-        print(f"mitmemory: {error}", file=sys.stderr)
-        return WRONG_INPUT
-    snapshot = asyncio.run(_load(config))
-    found = [
-        {"file": str(file), "requests": [_scanned(snapshot.index, one, config.proxy.max_body) for one in requests]}
-        for file, requests in captures.items()
-    ]
-    if as_json:
-        print(json.dumps({"files": found}))
-    else:
-        _print_scan(found, Console())
-    return FAILED if any(source.error for source in snapshot.sources) else OK
+    from addons import notes_command  # noqa: PLC0415
+
+    return notes_command.scan(config, files, as_json=as_json)
 
 
-async def _load(config: Config) -> Snapshot:
-    """Scan the sources, with a progress bar on stderr where a person looks at it."""
-    library = make_library(config)
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bars: dict[str, TaskID] = {}
+def env(config: Config, options: argparse.Namespace) -> int:
+    from addons import env_command  # noqa: PLC0415
 
-        def tell(source: str, done: int, total: int) -> None:
-            if source not in bars:
-                bars[source] = progress.add_task(escape(source))
-            progress.update(bars[source], completed=done, total=total)
-
-        try:
-            snapshot = await library.scan(tell)
-        finally:
-            await library.aclose()
-    for source in snapshot.sources:
-        if source.error:
-            print(f"mitmemory: source {source.name}: {source.error}", file=sys.stderr)
-    return snapshot
+    return env_command.env(config, shell=options.shell, client=options.client, system=options.system)
 
 
-def _scanned(index: NoteIndex, captured: Captured, largest: int) -> dict[str, Any]:
-    try:
-        body = read_body(decode(captured.body, captured.encoding, largest), captured.content_type)
-    except EncodingError as error:
-        body = unreadable(str(error))
-    result = scan_body(index, body)
-    model = wire_for(captured.path).read(bare_path(captured.path), {}, body.json).model
-    return {
-        "model": model,
-        "scan": result.to_json(),
-        "notes": [sighting.to_json() for sighting in result.sightings],
-    }
+def show_hmac(config: Config) -> int:
+    from addons import env_command  # noqa: PLC0415
+
+    return env_command.show_hmac(config)
 
 
-def _print_map(snapshot: Snapshot, console: Console) -> None:
-    if not snapshot.sources:
-        console.print("No source yet: add one under memory.sources in mitm.yaml.")
-        return
-    nodes = snapshot.map.nodes()
-    source_of = {node["id"]: node["source"] for node in nodes}
-    links = Counter(source_of[start] for start, _ in snapshot.map.links())
-    orphans = Counter(source_of[note] for note in snapshot.map.orphans())
-    # Without lines between the columns it fits into 80 characters.
-    table = Table("source", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in ("notes", "links", "unresolved", "orphans", "by name only", "skipped", "warnings"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for source in snapshot.sources:
-        own = [node for node in nodes if node["source"] == source.name]
-        counts = (
-            source.notes,
-            links[source.name],
-            sum(node["unresolved"] for node in own),
-            orphans[source.name],
-            sum(1 for node in own if node["detectable"] == "mention"),
-            source.skipped,
-            len(source.warnings),
-        )
-        if source.error:
-            table.add_row(escape(source.name), "[red]error[/red]")
-        elif not source.enabled:
-            table.add_row(escape(source.name), "off")
-        else:
-            table.add_row(escape(source.name), *(f"{count:,}" for count in counts))
-    console.print(table)
-    for source in snapshot.sources:
-        for warning in source.warnings:
-            console.print(
-                f"{source.name}: {warning.path}: {warning.reason}", markup=False, highlight=False, soft_wrap=True
-            )
+def run_with(config: Config, command: Sequence[str], *, client: str | None) -> int:
+    from addons import with_command  # noqa: PLC0415
+
+    return with_command.run_with(config, command, client=client)
 
 
-def _print_scan(files: list[dict[str, Any]], console: Console) -> None:
-    for file in files:
-        for number, request in enumerate(file["requests"], start=1):
-            where = file["file"] if len(file["requests"]) == 1 else f"{file['file']}, request {number}"
-            state = ", ".join([request["scan"]["state"], *request["scan"]["reasons"]])
-            table = Table("note", "found", "lines", "where", title=escape(f"{where}: {state}"), title_justify="left")
-            for note in request["notes"]:
-                lines = f"{note['matched']}/{note['distinctive']}" if note["grade"] == "line" else ""
-                pointers = [one["pointer"] for one in note["evidence"]]
-                more = f" and {len(pointers) - 1} more" if len(pointers) > 1 else ""
-                table.add_row(escape(note["id"]), note["grade"], lines, escape(pointers[0] if pointers else "") + more)
-            if request["notes"]:
-                console.print(table)
-            else:
-                console.print(f"{where}: {state}; no note", markup=False, highlight=False, soft_wrap=True)
+def doctor(config: Path | None, *, as_json: bool) -> int:
+    from addons import doctor  # noqa: PLC0415
+
+    return doctor.doctor(config, as_json=as_json)

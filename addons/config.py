@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from addons.clients import ClientConfig, MatchConfig
 from addons.config_document import ConfigError, Fault, parse_document, read_text
 from addons.config_model import (
     SHIPPED_STATE,
@@ -17,28 +18,33 @@ from addons.config_model import (
     DashboardConfig,
     MemoryConfig,
     ProxyConfig,
+    ReverseConfig,
     SourceConfig,
     TokensConfig,
     default_state,
 )
 from addons.config_reader import Section, Value
 from addons.config_sections import SectionReader
-from addons.config_values import Address, ConnectTo
+from addons.config_values import Address, ConnectTo, Upstream
 from addons.providers import ProviderConfig
 
 __all__ = [
     "ActivityConfig",
     "Address",
+    "ClientConfig",
     "Config",
     "ConfigError",
     "ConnectTo",
     "DashboardConfig",
     "Fault",
+    "MatchConfig",
     "MemoryConfig",
     "ProviderConfig",
     "ProxyConfig",
+    "ReverseConfig",
     "SourceConfig",
     "TokensConfig",
+    "Upstream",
     "default_state",
     "find_config",
     "load_config",

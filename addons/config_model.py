@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from addons.config_values import DAY, MIB, Address, expand_path
+from addons.clients import ClientConfig
+from addons.config_values import DAY, MIB, Address, Upstream, expand_path
 from addons.providers import ProviderConfig
 
 type Mode = Literal["annotate", "dispatch"]
@@ -21,8 +22,17 @@ SHIPPED_STATE = "~/.mitmemory"
 
 
 @dataclass(frozen=True, slots=True)
+class ReverseConfig:
+    """A listener for clients that take a base URL: everything that comes in by it goes to `upstream`."""
+
+    listen: Address
+    upstream: Upstream
+
+
+@dataclass(frozen=True, slots=True)
 class ProxyConfig:
     listen: Address = field(default=Address("127.0.0.1", 8080))
+    reverse: tuple[ReverseConfig, ...] = ()
     inspector: Address | None = field(default=Address("127.0.0.1", 8081))
     keep_flows: int = 200
     keep_bytes: int = 100 * MIB
@@ -90,8 +100,16 @@ class Config:
     memory: MemoryConfig = MemoryConfig()
     providers: tuple[ProviderConfig, ...] = ()
     activity: ActivityConfig = ActivityConfig()
+    clients: tuple[ClientConfig, ...] = ()
     dashboard: DashboardConfig = DashboardConfig()
     state: Path | None = field(default_factory=default_state)
     """A directory; None: nothing is kept between runs."""
     file: Path | None = field(default=None, compare=False)
     """Where all this was read."""
+
+    @property
+    def client_listeners(self) -> tuple[Address, ...]:
+        """The further addresses of the proxy that single clients are told by, each once."""
+        taken = {self.proxy.listen, *(one.listen for one in self.proxy.reverse)}
+        listens = dict.fromkeys(client.match.listen for client in self.clients)
+        return tuple(listen for listen in listens if listen and listen not in taken)

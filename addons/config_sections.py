@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from addons import config_checks as checks
+from addons.config_clients import ClientReader
+from addons.config_listeners import Listeners
 from addons.config_model import (
     SHIPPED_STATE,
     ActivityConfig,
@@ -21,8 +22,8 @@ from addons.config_model import (
     TokensConfig,
 )
 from addons.config_reader import Section, Value, did_you_mean, entries
-from addons.config_values import Address, ConnectTo, expand_path, parse_connect_to, parse_listen
-from addons.providers import BUILTIN, ProviderConfig
+from addons.config_values import ConnectTo, expand_path, parse_connect_to
+from addons.providers import BUILTIN, ProviderConfig, ProviderTable
 from memory.exchange import Protocol
 from memory.sources.claude_code import DEFAULT_FOLDER
 
@@ -36,9 +37,10 @@ OWN_OPTIONS = {
     "confdir": "use `state`",
     "connection_strategy": "leave it out: the suite needs `lazy`",
     "ignore_hosts": "leave it out: only providers are decrypted",
+    "keep_host_header": "leave it out: a server is always called by its own name",
     "listen_host": "use `proxy.listen`",
     "listen_port": "use `proxy.listen`",
-    "mode": "leave it out: the suite sets it from `proxy.listen`",
+    "mode": "use `proxy.listen` and `proxy.reverse`",
     "stream_large_bodies": "leave it out: a streamed request could not be scanned",
     "web_host": "use `proxy.inspector`",
     "web_port": "use `proxy.inspector`",
@@ -52,8 +54,8 @@ class SectionReader:
     def __init__(self, file: Path, state: Path) -> None:
         self._file = file
         self._state = state
-        self._listeners: list[tuple[str, Address, Value | None]] = []
-        self._connections: list[tuple[ConnectTo, Value]] = []
+        self._listeners = Listeners()
+        self._clients = ClientReader(self._listeners)
 
     def config(self, top: Section) -> Config:
         config = Config(
@@ -62,6 +64,7 @@ class SectionReader:
             memory=self._memory(top.section("memory")),
             providers=self._providers(top.get("providers")),
             activity=_activity(top.section("activity")),
+            clients=self._clients.clients(top.get("clients")),
             dashboard=self._dashboard(top.section("dashboard")),
             state=top.read_optional("state", self._state_directory, self._state),
             file=self._file,
@@ -69,23 +72,23 @@ class SectionReader:
         _not_yet(top.get("targets"), "targets")
         _not_yet(top.get("rules"), "rules")
         _not_yet(top.get("unscanned"), "rules")
-        _not_yet(top.get("clients"), "settings for single clients")
         _not_yet(top.get("conversations"), "conversation memory")
         top.close()
-        self._check_ports()
+        self._clients.check(ProviderTable(config.providers), has_state=config.state is not None)
+        self._listeners.check()
         return config
 
     def _proxy(self, section: Section) -> ProxyConfig:
         default = ProxyConfig()
         proxy = ProxyConfig(
-            listen=self._listen(section, "listen", "proxy.listen", default.listen) or default.listen,
-            inspector=self._listen(section, "inspector", "proxy.inspector", default.inspector, optional=True),
+            listen=self._listeners.read(section, "listen", "proxy.listen", default.listen) or default.listen,
+            reverse=self._clients.reverse(section.get("reverse")),
+            inspector=self._listeners.read(section, "inspector", "proxy.inspector", default.inspector, optional=True),
             keep_flows=section.read("keep_flows", checks.integer(1), default.keep_flows),
             keep_bytes=section.read("keep_bytes", checks.size, default.keep_bytes),
             max_body=section.read("max_body", checks.size, default.max_body),
             mitmproxy=_mitmproxy_options(section.section("mitmproxy")),
         )
-        _not_yet(section.get("reverse"), "listeners for base-URL clients")
         section.close()
         return proxy
 
@@ -164,7 +167,7 @@ class SectionReader:
     def _dashboard(self, section: Section) -> DashboardConfig:
         default = DashboardConfig()
         dashboard = DashboardConfig(
-            listen=self._listen(section, "listen", "dashboard.listen", default.listen) or default.listen,
+            listen=self._listeners.read(section, "listen", "dashboard.listen", default.listen) or default.listen,
             prefix=section.read("prefix", checks.prefix, default.prefix),
             allow_process_settings=section.read("allow_process_settings", checks.off_for_now, default=False),
             tokens=_tokens(section.section("tokens")),
@@ -172,36 +175,10 @@ class SectionReader:
         section.close()
         return dashboard
 
-    def _listen(
-        self, section: Section, name: str, key: str, default: Address | None, *, optional: bool = False
-    ) -> Address | None:
-        value = section.get(name)
-        if value is None:
-            address = default
-        elif optional and value.is_null:
-            address = None
-        else:
-            mend = f"write `{default}`" + (", or `null` for none" if optional else "")
-            address = value.parsed(parse_listen, "an address", mend)
-        if address is not None:
-            self._listeners.append((key, address, value))
-        return address
-
-    def _check_ports(self) -> None:
-        for (first_key, first, first_value), (key, address, value) in combinations(self._listeners, 2):
-            if first.port == address.port != 0:
-                at, other = (value, first_key) if value else (first_value, key)
-                if at:  # the defaults are no two alike
-                    at.fault(f"port {address.port} is that of `{other}` too", "give each a port of its own")
-        for target, value in self._connections:
-            for key, address, _ in self._listeners:
-                if target.port == address.port and target.host in {address.host, "localhost"}:
-                    value.fault(f"it leads back to `{key}`", "name the address of the server that answers")
-
     def _connect_to(self, value: Value) -> ConnectTo | None:
         found = value.parsed(parse_connect_to, "a URL", "write it like `http://127.0.0.1:9911`")
         if found:
-            self._connections.append((found, value))
+            self._listeners.connects_to(found, value)
         return found
 
     def _path(self, value: Value) -> Path | None:

@@ -26,6 +26,7 @@ _SIZE_UNITS = {
 _DURATION_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": float(DAY)}
 _CLOCK = re.compile(r"(?:(\d{1,6})\.)?(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?", re.ASCII)
 _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_.])?", re.ASCII)
+_PATH = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*", re.ASCII)
 _DOLLAR = re.compile(r"\$(?:\{(\w+)\}|([A-Za-z_]\w*))", re.ASCII)
 _PERCENT = re.compile(r"%([A-Za-z_]\w*)%", re.ASCII)
 
@@ -49,6 +50,20 @@ class ConnectTo(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.scheme}://{Address(self.host, self.port)}"
+
+
+class Upstream(NamedTuple):
+    """Where a reverse listener leads. `prefix` goes before the path of each request; empty, or like `/api/v1`."""
+
+    scheme: str
+    host: str
+    port: int
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        port = {"http": 80, "https": 443}[self.scheme]
+        host = str(Address(self.host, self.port))
+        return f"{self.scheme}://{host.removesuffix(f':{self.port}') if self.port == port else host}{self.prefix}"
 
 
 def parse_size(text: str) -> int:
@@ -104,6 +119,21 @@ def parse_listen(text: str) -> Address:
 
 def parse_connect_to(text: str) -> ConnectTo:
     """`http://127.0.0.1:9911` or `https://gateway.example`: a scheme, a host, perhaps a port, and nothing else."""
+    found = _parse_url(text)
+    if found.prefix:
+        raise ValueError("goes on after the port, but the path stays the provider's own")
+    return ConnectTo(found.scheme, found.host, found.port)
+
+
+def parse_upstream(text: str) -> Upstream:
+    """`https://api.anthropic.com`, `http://127.0.0.1:11434`, `https://openrouter.ai/api/v1`: a path may follow."""
+    found = _parse_url(text)
+    if not _PATH.fullmatch(found.prefix):
+        raise ValueError("has a path that is not written as in a URL")
+    return found
+
+
+def _parse_url(text: str) -> Upstream:
     try:
         url = urlsplit(text.strip())
         port = url.port
@@ -115,11 +145,12 @@ def parse_connect_to(text: str) -> ConnectTo:
         raise ValueError("has no host name or address that could be reached")
     if url.username is not None or url.password is not None:
         raise ValueError("holds a user name or a password")
-    if url.path not in {"", "/"} or url.query or url.fragment:
-        raise ValueError("goes on after the port, but the path stays the provider's own")
+    if url.query or url.fragment:
+        raise ValueError("goes on after the path")
     if port == 0:
         raise ValueError("has port 0, where nothing can be reached")
-    return ConnectTo(url.scheme, url.hostname, port or (443 if url.scheme == "https" else 80))
+    prefix = url.path.rstrip("/")
+    return Upstream(url.scheme, url.hostname, port or (443 if url.scheme == "https" else 80), prefix)
 
 
 def expand_path(text: str, base: Path, environ: Mapping[str, str]) -> Path:

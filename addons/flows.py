@@ -4,23 +4,34 @@ from __future__ import annotations
 
 from mitmproxy import http
 
+from addons.wire.answer import Answer
 from memory.body import Body
 from memory.exchange import Exchange
 
 
 class Flows:
-    """The exchange of each flow that is a request to a model, until it has been answered or has failed."""
+    """The exchange of each flow that is a request to a model, until it has been answered or has failed.
+
+    A WebSocket is one flow with many exchanges: what comes by belongs to the latest that has not ended.
+    """
 
     def __init__(self) -> None:
-        self._exchanges: dict[str, Exchange] = {}
+        self._exchanges: dict[str, list[Exchange]] = {}
         self._bodies: dict[str, Body] = {}
+        self._answers: dict[str, Answer] = {}
+        self._unanswered: set[str] = set()
 
     def begin(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
-        self._exchanges[flow.id] = exchange
+        self._exchanges.setdefault(flow.id, []).append(exchange)
 
     def of(self, flow: http.HTTPFlow) -> Exchange | None:
         """None: not a request to a model, or finished."""
-        return self._exchanges.get(flow.id)
+        under_way = self._exchanges.get(flow.id)
+        return under_way[-1] if under_way else None
+
+    def under_way(self, flow: http.HTTPFlow) -> tuple[Exchange, ...]:
+        """All that have not ended, the oldest first."""
+        return tuple(self._exchanges.get(flow.id, ()))
 
     def hand_on(self, flow: http.HTTPFlow, body: Body) -> None:
         """Keep a body that was read until the stage that scans it takes it, so that it is decoded once."""
@@ -29,7 +40,32 @@ class Flows:
     def take_body(self, flow: http.HTTPFlow) -> Body | None:
         return self._bodies.pop(flow.id, None)
 
+    def expect_no_answer(self, flow: http.HTTPFlow) -> None:
+        """The exchange is a message on a WebSocket that the model does not answer: over once it is sent."""
+        if (exchange := self.of(flow)) is not None:
+            self._unanswered.add(exchange.id)
+
+    def awaits_answer(self, flow: http.HTTPFlow) -> bool:
+        exchange = self.of(flow)
+        return exchange is not None and exchange.id not in self._unanswered
+
+    def answered(self, flow: http.HTTPFlow, answer: Answer) -> None:
+        """Keep what the model answered for the stages that write it down and show it."""
+        self._answers[flow.id] = answer
+
+    def answer_of(self, flow: http.HTTPFlow) -> Answer | None:
+        """None: the answer is not over, or it could not be read."""
+        return self._answers.get(flow.id)
+
     def end(self, flow: http.HTTPFlow) -> Exchange | None:
         """The exchange, for the last time; None if it has ended before, so that finishing twice does nothing."""
         self._bodies.pop(flow.id, None)
-        return self._exchanges.pop(flow.id, None)
+        self._answers.pop(flow.id, None)
+        under_way = self._exchanges.get(flow.id)
+        if not under_way:
+            return None
+        exchange = under_way.pop()
+        self._unanswered.discard(exchange.id)
+        if not under_way:
+            del self._exchanges[flow.id]
+        return exchange

@@ -11,10 +11,8 @@ from collections.abc import Mapping
 
 from rich.console import Console
 
+from addons.env import NO_PROXY
 from addons.launcher import Running
-
-NO_PROXY = "localhost,127.0.0.1,::1"
-"""Loopback stays out of the proxy: a client's own local servers are no business of ours."""
 
 
 def client_lines(running: Running) -> dict[str, str]:
@@ -44,6 +42,7 @@ def greet(running: Running, console: Console) -> None:
     }
     _print(console, "mitmemory is running. Ctrl-C ends it.", "", style="bold")
     _print(console, *(f"  {name:<12}{place}" for name, place in places.items()))
+    _print(console, *_listeners(running))
     _print(console, "", "Point a client at it:", "", style="bold")
     _print(console, *(f"  {client:<12}{line}" for client, line in client_lines(running).items()))
 
@@ -51,6 +50,16 @@ def greet(running: Running, console: Console) -> None:
 def _print(console: Console, *lines: str, style: str | None = None) -> None:
     for line in lines:
         console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _listeners(running: Running) -> list[str]:
+    """Where single clients reach it: base URLs, and proxies of their own."""
+    config = running.suite.config
+    reverse = [f"  {'Base URL':<12}http://{one.listen}  ({one.upstream})" for one in config.proxy.reverse]
+    names = {
+        listen: [one.slug for one in config.clients if one.match.listen == listen] for listen in config.client_listeners
+    }
+    return reverse + [f"  {'Proxy':<12}http://{listen}  (for {', '.join(slugs)})" for listen, slugs in names.items()]
 
 
 def _notes(running: Running) -> str:

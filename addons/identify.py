@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
-import secrets
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from mitmproxy import http
 
-from addons.clients import client_of
+from addons.conversation_keys import LONGEST_KEY, ConversationKeys
 from addons.destinations import Destinations
 from addons.encodings import EncodingError, decode
 from addons.flows import Flows
-from addons.providers import ProviderTable, is_address
-from addons.wire import RequestFacts, bare_path, wire_for
+from addons.providers import Provider, ProviderTable, is_address
+from addons.wire import RequestFacts, asks_for_answer, bare_path, wire_for
 from memory.body import Body, unreadable
 from memory.exchange import Exchange
 from memory.scan import Scanner
 
 INLINE_BYTES = 64 * 1024
 """Bodies above this are read and scanned in a thread, so that the streams of other flows do not stall."""
-
-LONGEST_KEY = 200
-"""Characters kept of a conversation key and of a model's name, which are the client's to choose."""
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
@@ -40,16 +36,19 @@ class Identify:
         providers: ProviderTable,
         destinations: Destinations,
         flows: Flows,
+        conversations: ConversationKeys,
         *,
+        client_of: Callable[[http.HTTPFlow], str],
         largest_body: int,
         scanner: Scanner | None = None,
     ) -> None:
         self._providers = providers
         self._destinations = destinations
         self._flows = flows
+        self._conversations = conversations
+        self._client_of = client_of
         self._largest_body = largest_body
         self._scanner = scanner or Scanner()
-        self._secret = secrets.token_bytes(16)
         self._last_id = 0
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
@@ -61,24 +60,25 @@ class Identify:
         if provider is None:
             request.stream = True
             return
+        if request.method in _WITH_BODY:
+            self._begin(flow, provider)
+
+    def _begin(self, flow: http.HTTPFlow, provider: Provider) -> Exchange:
+        request = flow.request
         wire = wire_for(request.path)
-        opens_socket = is_websocket_upgrade(request) and wire.id != "unknown"
-        if request.method not in _WITH_BODY and not opens_socket:
-            return
-        self._flows.begin(
-            flow,
-            Exchange(
-                id=self._next_id(),
-                started_at=datetime.now(UTC),
-                provider=provider.name,
-                protocol=provider.protocol or "unknown" if wire.id == "unknown" else wire.id,
-                model="",
-                client=client_of(request.headers.get("user-agent", "")),
-                conversation=None,
-                to="cloud",  # the stricter of the two, until model and address are known
-                upstream=f"{request.host}:{request.port}",
-            ),
+        exchange = Exchange(
+            id=self._next_id(),
+            started_at=datetime.now(UTC),
+            provider=provider.name,
+            protocol=provider.protocol or "unknown" if wire.id == "unknown" else wire.id,
+            model="",
+            client=self._client_of(flow),
+            conversation=None,
+            to="cloud",  # the stricter of the two, until model and address are known
+            upstream=f"{request.host}:{request.port}",
         )
+        self._flows.begin(flow, exchange)
+        return exchange
 
     def _go_by_name(self, flow: http.HTTPFlow) -> None:
         """A client that resolves names itself (SOCKS, mitmproxy's transparent modes) asks for an address.
@@ -98,17 +98,34 @@ class Identify:
         exchange = self._flows.of(flow)
         try:
             if exchange is not None:
-                await self._describe(flow, exchange)
+                raw = request.raw_content or b""
+                exchange.request_bytes = len(raw)
+                headers = request.headers
+                body = await self._read(raw, headers.get("content-encoding", ""), headers.get("content-type", ""))
+                await self._describe(flow, exchange, body)
         finally:  # whatever happened, the request goes where it is meant to go
             model = exchange.model if exchange is not None else ""
             place = await self._destinations.decide(provider, model, request.host, request.port)
             if exchange is not None:
                 exchange.to = place
 
-    async def _describe(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
+    async def websocket_message(self, flow: http.HTTPFlow) -> None:
+        """Each message of a client is looked at like a body; one that asks for an answer is a turn."""
+        provider = self._providers.find(flow.request.host, flow.request.port)
+        if provider is None or flow.websocket is None or not flow.websocket.messages[-1].from_client:
+            return
+        exchange = self._begin(flow, provider)
+        message = flow.websocket.messages[-1].content
+        exchange.request_bytes = len(message)
+        body = await self._read(message)
+        await self._describe(flow, exchange, body)
+        if not asks_for_answer(exchange.protocol, body.outline):
+            exchange.side_request = True
+            self._flows.expect_no_answer(flow)
+        exchange.to = await self._destinations.decide(provider, exchange.model, flow.request.host, flow.request.port)
+
+    async def _describe(self, flow: http.HTTPFlow, exchange: Exchange, body: Body) -> None:
         request = flow.request
-        exchange.request_bytes = len(request.raw_content or b"")
-        body = await self._read(request)
         self._flows.hand_on(flow, body)
         if body.size <= INLINE_BYTES:
             facts, conversation = self._understood(request, exchange, body)
@@ -118,10 +135,7 @@ class Identify:
         exchange.side_request = facts.side_request
         exchange.conversation = conversation
 
-    async def _read(self, request: http.Request) -> Body:
-        raw = request.raw_content or b""
-        encoding = request.headers.get("content-encoding", "")
-        content_type = request.headers.get("content-type", "")
+    async def _read(self, raw: bytes, encoding: str = "", content_type: str = "application/json") -> Body:
         if len(raw) <= INLINE_BYTES and not encoding:
             return self._decoded(raw, encoding, content_type)
         return await asyncio.to_thread(self._decoded, raw, encoding, content_type)
@@ -135,22 +149,9 @@ class Identify:
     def _understood(self, request: http.Request, exchange: Exchange, body: Body) -> tuple[RequestFacts, str | None]:
         """What the request says of itself, and its conversation. Takes long where the first message is long."""
         facts = wire_for(request.path).read(bare_path(request.path), request.headers, body.outline)
-        return facts, self._conversation(exchange, facts)
-
-    def _conversation(self, exchange: Exchange, facts: RequestFacts) -> str | None:
-        """The client's own key, else a keyed hash of the first message: it tells conversations apart and says nothing."""
-        if facts.conversation is not None:
-            return facts.conversation[:LONGEST_KEY]
-        if facts.opening is None:
-            return None
-        opening = f"{exchange.client}\n{exchange.protocol}\n{facts.opening}".encode("utf-8", "surrogatepass")
-        return f"opening-{hmac.digest(self._secret, opening, 'sha256').hex()[:16]}"
+        return facts, self._conversations.key(exchange, facts)
 
     def _next_id(self) -> str:
         """Ids sort by time, also within one microsecond: the activity pages by them."""
         self._last_id = max(self._last_id + 1, time.time_ns() // 1000)
         return f"{self._last_id:014x}"
-
-
-def is_websocket_upgrade(request: http.Request) -> bool:
-    return bool(request.headers.get("upgrade", "").lower() == "websocket")

@@ -12,13 +12,13 @@ import socket
 import sys
 import tempfile
 import time
+from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-import certifi
 from mitmproxy import options
 from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.exceptions import OptionsError
@@ -27,16 +27,22 @@ from mitmproxy.tools import main as mitmproxy_main
 from mitmproxy.tools.dump import DumpMaster
 from mitmproxy.tools.web.master import WebMaster
 
-from addons.config import Config
+from addons.certificates import Certificates, certificates_of, write_bundle
+from addons.config import Config, ReverseConfig
 from addons.config_values import Address
+from addons.presence import Announcement, Presence, config_name
+from addons.reverse import reverse_mode
 from addons.suite import MitMemory, StartError, Suite
 
 logger = logging.getLogger(__name__)
 
 WEB_COLUMNS = ("tls", "icon", "path", "method", "status", "size", "time", "comment")
-CA_CERTIFICATE = "mitmproxy-ca-cert.pem"
-BUNDLE = "ca-bundle.pem"
+ANY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 - it is looked for, not bound
 CLOSING_SECONDS = 1.0
+
+
+class FlagError(Exception):
+    """A flag after `--` that mitmproxy's command line does not take. The message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,8 @@ class Running:
     suite: Suite
     confdir: Path
     inspector_url: str | None
+    announcement: Announcement | None = None
+    """None: without a state directory no other program can find this suite."""
 
     @property
     def proxy_url(self) -> str:
@@ -54,29 +62,32 @@ class Running:
     @property
     def ca_certificate(self) -> Path:
         """The certificate of this installation's own authority."""
-        return self.confdir / CA_CERTIFICATE
+        return Certificates(self.confdir).certificate
 
     @property
     def ca_bundle(self) -> Path:
         """The public roots and that certificate, for programs whose setting replaces the roots."""
-        return self.confdir / BUNDLE
+        return Certificates(self.confdir).bundle
 
 
 type WhenRunning = Callable[[Running, Callable[[], None]], None]
 """Called once everything is up, in the event loop, with a function that ends the suite."""
 
 
-def launch(config: Config, when_running: WhenRunning, *, flags: Sequence[str] = ()) -> None:
+def launch(config: Config, when_running: WhenRunning, *, flags: Sequence[str] = (), for_programs: bool = False) -> None:
     """Run the suite until it is told to end (Ctrl-C, SIGTERM). `flags` are mitmproxy's own, as on its command line.
+
+    `for_programs`: `when_running` ends it once no program that `mitmemory with` started uses it.
 
     Raises:
         StartError: a port is taken, the state directory cannot be used, or mitmproxy has no such option.
+        FlagError: mitmproxy's command line has no such flag.
 
     """
     os.umask(0o077)  # CA key, tokens and whatever mitmproxy saves are nobody else's
     config, dashboard = claim_ports(config)
     with tempfile.TemporaryDirectory(prefix="mitmemory-") as nothing_kept:
-        confdir = (config.state or Path(nothing_kept)) / "mitmproxy"
+        confdir = certificates_of(config.state or Path(nothing_kept)).folder
         try:
             confdir.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -89,8 +100,8 @@ def launch(config: Config, when_running: WhenRunning, *, flags: Sequence[str] = 
             raise StartError(f"{confdir} may not be written: set state to another directory")
         try:
             mitmproxy_main.run(
-                _master(config, dashboard, confdir, when_running),
-                cmdline.mitmweb if config.proxy.inspector else cmdline.mitmdump,
+                _master(config, dashboard, confdir, when_running, for_programs=for_programs),
+                _parser(cmdline.mitmweb if config.proxy.inspector else cmdline.mitmdump),
                 list(flags),
             )
         finally:
@@ -107,11 +118,20 @@ def claim_ports(config: Config) -> tuple[Config, socket.socket]:
             return _bound(address, probes.enter_context(_bind(address, key)))
 
         proxy = free(config.proxy.listen, "proxy.listen")
+        reverse: list[ReverseConfig] = []
+        for number, listener in enumerate(config.proxy.reverse):
+            key = f"proxy.reverse[{number}].listen"
+            listen = free(listener.listen, key)
+            if listener.upstream.scheme == "https":  # there mitmproxy speaks HTTP/3 as well
+                probes.enter_context(_bind(listen, key, socket.SOCK_DGRAM))
+            reverse.append(replace(listener, listen=listen))
+        for listen in config.client_listeners:
+            free(listen, "match.listen of its client")
         inspector = free(config.proxy.inspector, "proxy.inspector") if config.proxy.inspector else None
         dashboard = _bind(config.dashboard.listen, "dashboard.listen")
     claimed = replace(
         config,
-        proxy=replace(config.proxy, listen=proxy, inspector=inspector),
+        proxy=replace(config.proxy, listen=proxy, reverse=tuple(reverse), inspector=inspector),
         dashboard=replace(config.dashboard, listen=_bound(config.dashboard.listen, dashboard)),
     )
     return claimed, dashboard
@@ -121,13 +141,14 @@ def _bound(address: Address, sock: socket.socket) -> Address:
     return Address(address.host, sock.getsockname()[1])
 
 
-def _bind(address: Address, key: str) -> socket.socket:
-    sock = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET, socket.SOCK_STREAM)
-    if sys.platform != "win32":  # there it would let two programs share the port
+def _bind(address: Address, key: str, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket:
+    sock = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET, kind)
+    if kind is socket.SOCK_STREAM and sys.platform != "win32":  # there it would let two programs share the port
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind(address)
-        sock.listen()
+        if kind is socket.SOCK_STREAM:
+            sock.listen()
     except OSError as error:
         sock.close()
         raise StartError(
@@ -136,8 +157,22 @@ def _bind(address: Address, key: str) -> socket.socket:
     return sock
 
 
+def _parser(make_parser: Callable[[options.Options], ArgumentParser]) -> Callable[[options.Options], ArgumentParser]:
+    """The same, but a wrong flag is raised: mitmproxy would end with exit code 1, as if it had failed while running."""
+
+    def error(message: str) -> NoReturn:
+        raise FlagError(message)
+
+    def made(opts: options.Options) -> ArgumentParser:
+        parser = make_parser(opts)
+        parser.error = error  # type: ignore[method-assign]
+        return parser
+
+    return made
+
+
 def _master(
-    config: Config, dashboard: socket.socket, confdir: Path, when_running: WhenRunning
+    config: Config, dashboard: socket.socket, confdir: Path, when_running: WhenRunning, *, for_programs: bool = False
 ) -> type[WebMaster | DumpMaster]:
     base: Any = WebMaster if config.proxy.inspector else DumpMaster
     quiet: dict[str, Any] = {} if config.proxy.inspector else {"with_dumper": False}
@@ -148,6 +183,7 @@ def _master(
         def __init__(self, opts: options.Options) -> None:
             super().__init__(opts, **quiet)
             self.mitmemory = Suite(config, dashboard)
+            self.announcement: Announcement | None = None
             self.addons.add(MitMemory(self.mitmemory))
             opts.update(**start_options(config, confdir))
             unknown = [name for name in config.proxy.mitmproxy if name not in opts]
@@ -176,9 +212,13 @@ def _master(
                 raise StartError(
                     f"{error.filename} cannot be written ({error.strerror}): set state to another directory"
                 ) from error
-            when_running(Running(self.mitmemory, used, getattr(self, "web_url", None)), self.shutdown)
+            self.announcement = announcement_of(config, self.options, self.mitmemory, used, for_programs=for_programs)
+            running = Running(self.mitmemory, used, getattr(self, "web_url", None), self.announcement)
+            when_running(running, self.shutdown)
 
         async def done(self) -> None:
+            if self.announcement is not None:
+                self.announcement.withdraw()
             # While the addons still listen: what was under way is recorded as ended.
             await close_clients(self.addons.get("proxyserver"))
             await super().done()
@@ -186,6 +226,37 @@ def _master(
                 await self.mitmemory.serving.stopped
 
     return SuiteMaster
+
+
+def announcement_of(
+    config: Config, opts: options.Options, suite: Suite, confdir: Path, *, for_programs: bool
+) -> Announcement | None:
+    """Says to `mitmemory env`, `with` and `doctor` that this suite runs; None where nothing is kept."""
+    if config.state is None:
+        return None
+    host = "127.0.0.1" if (opts.listen_host or "") in ANY_ADDRESS else opts.listen_host
+    announcement = Announcement(
+        config.state,
+        Presence(
+            pid=os.getpid(),
+            config=config_name(config.file),
+            proxy=str(Address(host, opts.listen_port or 8080)),
+            dashboard=str(suite.config.dashboard.listen),
+            certificates=str(confdir.absolute()),
+            for_programs=for_programs,
+        ),
+    )
+    try:
+        announcement.announce()
+    except OSError as error:
+        if for_programs:
+            raise StartError(
+                f"{config.state} cannot be used ({error.strerror}): set state to another directory"
+            ) from error
+        logger.warning(
+            "%s cannot be used (%s): `mitmemory with` will not find this suite", config.state, error.strerror
+        )
+    return announcement
 
 
 async def close_clients(proxyserver: Proxyserver) -> None:
@@ -204,6 +275,7 @@ def start_options(config: Config, confdir: Path) -> dict[str, Any]:
         "confdir": str(confdir),
         "listen_host": config.proxy.listen.host,
         "listen_port": config.proxy.listen.port,
+        "mode": proxy_modes(config),
         "termlog_verbosity": "warn",
     }
     if config.proxy.inspector:
@@ -216,8 +288,9 @@ def start_options(config: Config, confdir: Path) -> dict[str, Any]:
     return chosen
 
 
-def write_bundle(confdir: Path) -> None:
-    """`SSL_CERT_FILE` and its kin replace the public roots, so they need a file that holds both."""
-    certificate = confdir / CA_CERTIFICATE
-    if certificate.exists():
-        (confdir / BUNDLE).write_bytes(Path(certifi.where()).read_bytes() + certificate.read_bytes())
+def proxy_modes(config: Config) -> list[str]:
+    """The option `mode` of mitmproxy: the proxy itself, a reverse listener for each base URL, one more proxy for each client
+    that has an address of its own.
+    """
+    reverse = [reverse_mode(listener) for listener in config.proxy.reverse]
+    return ["regular", *reverse, *(f"regular@{one.host}:{one.port}" for one in config.client_listeners)]

@@ -178,6 +178,7 @@ BUILTIN: tuple[Provider, ...] = (
     _cloud("moonshot", "api.moonshot.ai", "api.moonshot.cn"),
     _cloud("zai", "api.z.ai", "open.bigmodel.cn"),
     _cloud("minimax", "api.minimax.io", "api.minimaxi.com", "api.minimax.chat"),
+    _cloud("ollama-cloud", "ollama.com"),
     _loopback("ollama", 11434),
     _loopback("lmstudio", 1234),
     _loopback("vllm", 8000),

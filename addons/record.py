@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -10,10 +12,14 @@ from mitmproxy import http
 
 from addons.flows import Flows
 from memory.activity import Activity
-from memory.exchange import Exchange, SentTo
+from memory.exchange import By, Exchange, SentTo, Sighting
 from memory.exposure import Exposure
 
 MOST_CONVERSATIONS = 10_000
+MOST_CLIENTS = 100
+"""Clients remembered by name: their User-Agents name them, and so anybody can make up more."""
+OTHERS = "others"
+"""Stands for the clients that were longest silent, once there are more than that."""
 
 type Conversation = tuple[str, str]
 
@@ -25,23 +31,53 @@ class Publisher(Protocol):
 
 
 class Carried:
-    """Which notes each conversation has carried so far; the oldest conversations are forgotten first."""
+    """Which notes each conversation has carried so far; the longest silent conversations are forgotten first."""
 
     def __init__(self, most: int = MOST_CONVERSATIONS) -> None:
         self._most = most
-        self._notes: OrderedDict[Conversation, set[str]] = OrderedDict()
+        self._notes: OrderedDict[Conversation, dict[str, By]] = OrderedDict()
 
-    def before(self, exchange: Exchange) -> frozenset[str]:
+    def marked(self, exchange: Exchange, sightings: Iterable[Sighting]) -> tuple[Sighting, ...]:
+        """The sightings, those `resent` that say no more of a note than the conversation did before: text that comes after
+        the bare name is told for the first time.
+        """
         key = _key(exchange)
-        return frozenset(self._notes.get(key, ())) if key else frozenset()
+        before = self._notes.get(key, {}) if key else {}
+        return tuple(
+            replace(one, resent=one.note in before and before[one.note] in (one.by, "content")) for one in sightings
+        )
 
     def add(self, exchange: Exchange) -> None:
         if (key := _key(exchange)) is None:
             return
-        self._notes.setdefault(key, set()).update(sighting.note for sighting in exchange.scan.sightings)
+        notes = self._notes.setdefault(key, {})
+        for one in exchange.scan.sightings:
+            if notes.get(one.note) != "content":
+                notes[one.note] = one.by
         self._notes.move_to_end(key)
         if len(self._notes) > self._most:
             self._notes.popitem(last=False)
+
+
+class Seen:
+    """The names of the clients that sent a request to a model, the latest `most` of them."""
+
+    def __init__(self, most: int = MOST_CLIENTS) -> None:
+        self._most = most
+        self._names: OrderedDict[str, None] = OrderedDict()
+        self._others = False
+
+    def add(self, name: str) -> None:
+        self._names[name] = None
+        self._names.move_to_end(name)
+        if len(self._names) > self._most:
+            self._names.popitem(last=False)
+            self._others = True
+
+    def names(self) -> list[str]:
+        """In alphabetical order; `OTHERS` comes last where some were forgotten."""
+        named = sorted(self._names.keys() - {OTHERS})
+        return [*named, OTHERS] if self._others or OTHERS in self._names else named
 
 
 def _key(exchange: Exchange) -> Conversation | None:
@@ -64,8 +100,9 @@ class Record:
         self._events = events
         self._carried = carried
         self._count = count
-        self.clients: set[str] = set()
-        """Every client that sent a request to a model."""
+        self._told: dict[str, set[tuple[str, ...]]] = {}
+        """What has been said of messages that could not be read, for each open WebSocket."""
+        self.clients = Seen()
 
     def request(self, flow: http.HTTPFlow) -> None:
         if (exchange := self._flows.of(flow)) is not None:
@@ -81,7 +118,9 @@ class Record:
         if exchange is None or exchange.outcome or flow.response is None:
             return
         exchange.status = flow.response.status_code
-        exchange.outcome = "answered" if exchange.status < 400 else "failed"
+        answer = self._flows.answer_of(flow)
+        broken = exchange.status >= 400 or (answer is not None and answer.error is not None)
+        exchange.outcome = "failed" if broken else "answered"
         self._finish(exchange)
 
     def error(self, flow: http.HTTPFlow) -> None:
@@ -90,8 +129,47 @@ class Record:
             return
         self._note_sent(flow, exchange)
         exchange.status = flow.response.status_code if flow.response else None
-        exchange.outcome = "aborted" if _client_left(flow) else "failed"
+        answer = self._flows.answer_of(flow)
+        if answer is not None and answer.complete and not answer.error and _client_left(flow):
+            exchange.outcome = "answered"  # a client may hang up as soon as it has read the last event
+        else:
+            exchange.outcome = "aborted" if _client_left(flow) else "failed"
         self._finish(exchange)
+
+    def websocket_message(self, flow: http.HTTPFlow) -> None:
+        exchange = self._flows.of(flow)
+        if exchange is None or flow.websocket is None:
+            return
+        if flow.websocket.messages[-1].from_client:
+            self.clients.add(exchange.client)
+            exchange.status = 101
+            self._note_sent(flow, exchange)
+            if self._flows.awaits_answer(flow):
+                self._publish(exchange)
+            elif self._tells_something(flow, exchange):
+                exchange.outcome = "answered"
+                self._finish(exchange)
+        elif (answer := self._flows.answer_of(flow)) is not None:
+            exchange.outcome = "failed" if answer.error else "answered"
+            self._finish(exchange)
+
+    def websocket_end(self, flow: http.HTTPFlow) -> None:
+        self._told.pop(flow.id, None)
+        for exchange in self._flows.under_way(flow):
+            exchange.outcome = "aborted" if flow.websocket and flow.websocket.closed_by_client else "failed"
+            self._finish(exchange)
+
+    def _tells_something(self, flow: http.HTTPFlow, exchange: Exchange) -> bool:
+        """Of the messages that ask for no answer (sound, settings, pings of a client's own) those with notes in them are
+        written down, and the first that cannot be read of each kind.
+        """
+        if exchange.scan.sightings:
+            return True
+        reasons, told = exchange.scan.reasons, self._told.setdefault(flow.id, set())
+        if exchange.scan.state == "complete" or reasons in told:
+            return False
+        told.add(reasons)
+        return True
 
     def _note_sent(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
         server = flow.server_conn

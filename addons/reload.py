@@ -19,8 +19,10 @@ logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 1.0
 
-LIVE = ("memory.",)
+LIVE = ("memory.", "clients")
 """What the keys that change at once begin with; the others wait for the next start."""
+LISTENERS = "clients[].match.listen"
+"""Of the clients, only what they are told by changes at once: a listener is opened at the start."""
 
 
 class Reload:
@@ -80,7 +82,10 @@ class Reload:
         return config
 
     def _take(self, config: Config) -> None:
-        waiting = tuple(key for key in changed_keys(self._started, config) if not key.startswith(LIVE))
+        changed = [key for key in changed_keys(self._started, config) if not key.startswith(LIVE)]
+        if set(config.client_listeners) != set(self._started.client_listeners):
+            changed.append(LISTENERS)
+        waiting = tuple(changed)
         if waiting != self._waiting:
             self._waiting = waiting
             for warning in self.warnings:

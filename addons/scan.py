@@ -14,7 +14,7 @@ from dataclasses import replace
 from mitmproxy import http
 
 from addons.flows import Flows
-from addons.identify import INLINE_BYTES, is_websocket_upgrade
+from addons.identify import INLINE_BYTES
 from addons.record import Carried
 from memory.body import Body
 from memory.exchange import Exchange, Scan
@@ -27,7 +27,6 @@ MOST_FAILURES = 20
 FIRST_SCAN_SECONDS = 10.0
 
 OFF = Scan("unscanned", ("off",))
-WEBSOCKET = Scan("unscanned", ("WebSocket messages are not read yet",))
 STILL_READING = Scan("unscanned", ("the notes are still being read",))
 NOT_ARRIVED = Scan("unscanned", ("the body did not arrive",))
 TOO_LARGE = Scan("unscanned", ("the body is larger than proxy.max_body",))
@@ -56,6 +55,10 @@ class ScanRequests:
         exchange.scan = await self._scan(flow, exchange)
         self.states[exchange.scan.state] += 1
 
+    async def websocket_message(self, flow: http.HTTPFlow) -> None:
+        if flow.websocket and flow.websocket.messages[-1].from_client:
+            await self.request(flow)
+
     def error(self, flow: http.HTTPFlow) -> None:
         """A request that ended before its body was whole was never looked at."""
         exchange = self._flows.of(flow)
@@ -67,8 +70,6 @@ class ScanRequests:
         body = self._flows.take_body(flow)
         if not self.enabled:
             return OFF
-        if is_websocket_upgrade(flow.request):
-            return WEBSOCKET
         if body is None:
             return NOT_ARRIVED
         try:
@@ -80,11 +81,7 @@ class ScanRequests:
             logger.exception("A request could not be scanned")
             self.failures.append(f"A request was not scanned: {type(error).__name__}")
             return Scan("unscanned", (f"a fault in mitmemory ({type(error).__name__})",))
-        before = self._carried.before(exchange)
-        return replace(
-            found,
-            sightings=tuple(replace(sighting, resent=sighting.note in before) for sighting in found.sightings),
-        )
+        return replace(found, sightings=self._carried.marked(exchange, found.sightings))
 
     async def _notes_are_read(self) -> bool:
         """The first requests after a start wait a while for the notes; later ones never do."""

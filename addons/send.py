@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mitmproxy import http
 from mitmproxy.proxy import server_hooks
+from mitmproxy.proxy.mode_specs import ReverseMode
 
 from addons.destinations import Destinations
 from addons.providers import ProviderTable
@@ -57,4 +58,6 @@ class Send:
         """Once the request is on its way, it is shown with the scheme that the client used."""
         provider = self._providers.find(flow.request.host, flow.request.port)
         if provider and provider.connect_to:
-            flow.request.scheme = "https" if flow.client_conn.tls_established else "http"
+            mode, tls = flow.client_conn.proxy_mode, flow.client_conn.tls_established
+            # A client that takes a base URL speaks plain HTTP to us, and means the server behind it.
+            flow.request.scheme = mode.scheme if isinstance(mode, ReverseMode) else "https" if tls else "http"

@@ -26,20 +26,29 @@ from mitmproxy.addonmanager import Loader
 from mitmproxy.version import VERSION as MITMPROXY_VERSION
 
 from addons.annotate import Annotate
+from addons.clients import ClientTable
+from addons.commands import Commands
 from addons.config import Address, Config, ConfigError, MemoryConfig, ProxyConfig, SourceConfig, load_config
 from addons.config_checks import KINDS
 from addons.config_values import expand_path
+from addons.conversation_keys import ConversationKeys
 from addons.destinations import Destinations
 from addons.flows import Flows
 from addons.guard import Guard
+from addons.hints import Hints
 from addons.identify import Identify
 from addons.inspector import Inspector
+from addons.lean import Lean
 from addons.limits import Limits
+from addons.mends import Mends
+from addons.own_key import load_or_make_key
 from addons.providers import ProviderTable
 from addons.record import Carried, Record
 from addons.reload import Reload
+from addons.reverse import Reverse
 from addons.scan import ScanRequests
 from addons.send import Send
+from addons.sender import Senders
 from addons.sidecar import SidecarAddon
 from addons.tap import Tap
 from memory.activity import Activity
@@ -65,7 +74,7 @@ class Suite:
     """Owns every service, and makes the addons that use them, in the order a flow meets them.
 
     `dashboard` is the socket it will listen on; None: `dashboard.listen` of the configuration is bound at the start.
-    Raises StartError when the tokens can be neither read nor made, or the dashboard's port is not known by now.
+    Raises StartError when the tokens or the key of the clients can be neither read nor made, or the dashboard's port is not known by now.
     """
 
     def __init__(self, config: Config, dashboard: socket.socket | None = None) -> None:
@@ -86,6 +95,8 @@ class Suite:
         self.activity = Activity()
         self.events = EventHub()
         self.tokens = _tokens(config)
+        self.client_key = _client_key(config)
+        self.senders = Senders(ClientTable(config.clients, self.client_key))
         self.sidecar = Sidecar(
             Services(
                 library=self.library,
@@ -100,25 +111,42 @@ class Suite:
         self.flows = Flows()
         destinations = Destinations()
         carried = Carried()
+        conversations = ConversationKeys()
         scanner = Scanner()
         self.scan = ScanRequests(
             self.library, self.flows, carried, enabled=config.memory.track_sharing, scanner=scanner
         )
+        self.tap = Tap(self.flows, conversations, largest_answer=config.proxy.max_body)
         self.record = Record(
             self.flows, self.activity, self.exposure, self.events, carried, count=config.mode == "dispatch"
         )
+        self.hints = Hints(self.providers)
         self.reload = Reload(config, self.apply)
         self.serving = SidecarAddon(self.sidecar, self.library, host=listen.host, port=port, sock=dashboard)
         self.addons: list[object] = [
+            Lean(self.library),
+            Mends(),
             Limits(self._is_for_a_provider),
+            self.senders,
+            Reverse(config.proxy.reverse),
             Guard(self.own_ports),
-            Identify(self.providers, destinations, self.flows, largest_body=config.proxy.max_body, scanner=scanner),
+            Identify(
+                self.providers,
+                destinations,
+                self.flows,
+                conversations,
+                client_of=self.senders.client_of,
+                largest_body=config.proxy.max_body,
+                scanner=scanner,
+            ),
             self.scan,
             Send(self.providers, destinations),
-            Tap(self.flows),
+            self.tap,
             self.record,
             Annotate(self.flows),
             Inspector(self.providers, keep_flows=config.proxy.keep_flows, keep_bytes=config.proxy.keep_bytes),
+            self.hints,
+            Commands(self.library, scanner, largest_body=config.proxy.max_body),
             self.reload,
             self.serving,
         ]
@@ -140,7 +168,10 @@ class Suite:
             self.library.refresh_if_old()
 
     def apply(self, config: Config) -> None:
-        """Take over what may change while running: sources and options of `memory`. The scan for it is started."""
+        """Take over what may change while running: clients, sources and options of `memory`. The scan is started."""
+        if config.clients != self.config.clients:
+            self.config = replace(self.config, clients=config.clients)
+            self.senders.table = ClientTable(config.clients, self.client_key)
         if config.memory == self.config.memory:
             return
         self.config = replace(self.config, memory=config.memory)
@@ -178,8 +209,8 @@ class Suite:
             "scannedAt": snapshot.to_json()["loadedAt"],
             "trackSharing": self.config.memory.track_sharing,
             "requests": dict(self.scan.states),
-            "clients": sorted(self.record.clients),
-            "warnings": [*self.reload.warnings, *self.scan.failures],
+            "clients": self.record.clients.names(),
+            "warnings": [*self.reload.warnings, *self.scan.failures, *self.tap.failures, *self.hints.warnings],
         }
 
     def _is_for_a_provider(self, request: http.Request) -> bool:
@@ -195,6 +226,17 @@ def _tokens(config: Config) -> Tokens:
             f"{error.filename} cannot be used ({error.strerror}): mend that, or set state to another directory"
         ) from error
     except ValueError as error:  # a token of the configuration is the other one of those that are kept
+        raise StartError(str(error)) from error
+
+
+def _client_key(config: Config) -> bytes:
+    try:
+        return load_or_make_key(config.state)
+    except OSError as error:
+        raise StartError(
+            f"{error.filename} cannot be used ({error.strerror}): mend that, or set state to another directory"
+        ) from error
+    except ValueError as error:
         raise StartError(str(error)) from error
 
 
@@ -258,6 +300,8 @@ def proxy_options(config: Config, providers: ProviderTable) -> dict[str, Any]:
         "body_size_limit": str(config.proxy.max_body),
         # With `eager`, a request that must stay home would already have contacted the cloud.
         "connection_strategy": "lazy",
+        # `Reverse` looks at the name that was asked for, before it writes the server's own.
+        "keep_host_header": True,
     }
 
 
@@ -291,7 +335,9 @@ class MitMemory:
                 logger.error("%s", error)  # noqa: TRY400
                 return
             if _mitmproxys_own(self._suite.config.proxy) != _mitmproxys_own(ProxyConfig()):
-                logger.warning("proxy.listen, inspector and mitmproxy have no effect here: use mitmproxy's own options")
+                logger.warning(
+                    "proxy.listen, reverse, inspector and mitmproxy have no effect here: use mitmproxy's own options"
+                )
         self.addons = self._suite.addons
         options.update(**proxy_options(self._suite.config, self._suite.providers))
 
@@ -309,6 +355,10 @@ class MitMemory:
         hosts = self._suite.providers.allow_hosts()
         if "allow_hosts" in updated and list(ctx.options.allow_hosts) != hosts:
             raise exceptions.OptionsError("allow_hosts is the suite's: name the hosts under providers in mitm.yaml")
+        if "keep_host_header" in updated and not ctx.options.keep_host_header:
+            raise exceptions.OptionsError(
+                "keep_host_header must be on: the name that a request was sent to is looked at, then replaced"
+            )
         if "ignore_hosts" in updated and ctx.options.ignore_hosts:
             raise exceptions.OptionsError("ignore_hosts would hide providers: change their hosts in mitm.yaml instead")
 
@@ -325,7 +375,7 @@ class MitMemory:
 
 def _mitmproxys_own(config: ProxyConfig) -> tuple[Any, ...]:
     """What only a launcher of ours can honour."""
-    return config.listen, config.inspector, dict(config.mitmproxy)
+    return config.listen, config.reverse, config.inspector, dict(config.mitmproxy)
 
 
 addons = [MitMemory()]

@@ -1,20 +1,74 @@
-"""Tap: lets every answer stream through as it comes, and counts it on the way.
+"""Tap: lets every answer stream through as it comes, and reads a copy of it on the way.
 
-An exception in mitmproxy's stream callable would kill the connection, so the callable does nothing that can fail.
+An exception in mitmproxy's stream callable would kill the connection, so nothing that reads the copy may raise out of it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
+from collections import deque
+
 from mitmproxy import http
 
+from addons.conversation_keys import ConversationKeys
+from addons.encodings import Decoder, EncodingError
 from addons.flows import Flows
+from addons.wire import wire_for
+from addons.wire.answer import Answer, AnswerParts
+from addons.wire.streams import AnswerReader
+from memory.exchange import Exchange
+
+logger = logging.getLogger(__name__)
+
+MOST_FAILURES = 20
+INLINE_BYTES = 256 * 1024
+"""An answer that is one JSON document larger than this is read in a thread, so that the streams of others do not stall."""
+
+
+class Listener:
+    """Reads the copy of one answer. `feed` and `close` never raise: what goes wrong is told to `failed`, once."""
+
+    def __init__(self, parts: AnswerParts, headers: http.Headers, limit: int) -> None:
+        self._decoder = Decoder(headers.get("content-encoding", ""), limit)
+        self._reader = AnswerReader(parts, headers.get("content-type", ""))
+        self._reading = True
+        self.fault: Exception | None = None
+        """A fault of our own, which ended the reading."""
+
+    def feed(self, chunk: bytes) -> None:
+        if not self._reading:
+            return
+        try:
+            self._reader.feed(self._decoder.feed(chunk))
+        except EncodingError:
+            self._reading = False  # the server's doing: the answer stays incomplete
+        except Exception as error:  # the client gets its answer whatever becomes of the copy
+            logger.exception("An answer could not be read")
+            self._reading, self.fault = False, error
+
+    def close(self) -> Answer | None:
+        try:
+            return self._reader.close()
+        except Exception as error:
+            logger.exception("An answer could not be read")
+            self.fault = self.fault or error
+            return None
 
 
 class Tap:
     """Streams the answers of all flows, requests to models or not, to the byte and without waiting."""
 
-    def __init__(self, flows: Flows) -> None:
+    def __init__(self, flows: Flows, conversations: ConversationKeys, *, largest_answer: int) -> None:
         self._flows = flows
+        self._conversations = conversations
+        self._largest_answer = largest_answer
+        self._listeners: dict[str, Listener] = {}
+        self._sockets: dict[str, AnswerParts] = {}
+        """What the last turn of each WebSocket has been answered so far."""
+        self.failures: deque[str] = deque(maxlen=MOST_FAILURES)
+        """The last faults of our own, for the status line."""
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
         if flow.response is None or flow.response.status_code == 101 or not flow.server_conn.timestamp_tcp_setup:
@@ -23,9 +77,74 @@ class Tap:
         if exchange is None:
             flow.response.stream = True
             return
+        listener = self._listen(flow)
 
-        def count(chunk: bytes) -> bytes:
+        def tee(chunk: bytes) -> bytes:
             exchange.response_bytes += len(chunk)
+            if listener is not None:
+                listener.feed(chunk)
             return chunk
 
-        flow.response.stream = count
+        flow.response.stream = tee
+
+    def _listen(self, flow: http.HTTPFlow) -> Listener | None:
+        assert flow.response
+        parts = wire_for(flow.request.path).answer()
+        if parts is None:
+            return None
+        listener = self._listeners[flow.id] = Listener(parts, flow.response.headers, self._largest_answer)
+        return listener
+
+    async def response(self, flow: http.HTTPFlow) -> None:
+        await self._end(flow)
+
+    async def error(self, flow: http.HTTPFlow) -> None:
+        await self._end(flow)
+
+    async def _end(self, flow: http.HTTPFlow) -> None:
+        listener, exchange = self._listeners.pop(flow.id, None), self._flows.of(flow)
+        if listener is None or exchange is None:
+            return
+        if exchange.response_bytes > INLINE_BYTES:
+            answer = await asyncio.to_thread(listener.close)
+        else:
+            answer = listener.close()
+        if listener.fault is not None:
+            self._fail(listener.fault)
+        if answer is not None:
+            self._take(flow, exchange, answer)
+
+    def websocket_message(self, flow: http.HTTPFlow) -> None:
+        exchange = self._flows.of(flow)
+        if exchange is None or flow.websocket is None:
+            return
+        message = flow.websocket.messages[-1]
+        if message.from_client:
+            if self._flows.awaits_answer(flow) and (parts := wire_for(flow.request.path).answer()) is not None:
+                self._sockets[flow.id] = parts
+            return
+        exchange.response_bytes += len(message.content)
+        if (parts := self._sockets.get(flow.id)) is None:
+            return
+        try:
+            parts.add(json.loads(message.content))
+            if parts.done:
+                self._take(flow, exchange, self._sockets.pop(flow.id).answer())
+        except (ValueError, RecursionError):
+            return  # no JSON
+        except Exception as error:  # as in `Listener`
+            logger.exception("An answer could not be read")
+            self._fail(error)
+
+    def websocket_end(self, flow: http.HTTPFlow) -> None:
+        parts, exchange = self._sockets.pop(flow.id, None), self._flows.of(flow)
+        if parts is not None and exchange is not None:
+            self._take(flow, exchange, parts.answer())
+
+    def _take(self, flow: http.HTTPFlow, exchange: Exchange, answer: Answer) -> None:
+        exchange.usage = answer.usage
+        self._conversations.answered(exchange, answer.id)
+        self._flows.answered(flow, answer)
+
+    def _fail(self, error: Exception) -> None:
+        self.failures.append(f"An answer was not read: {type(error).__name__}")

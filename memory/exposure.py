@@ -1,6 +1,7 @@
 """How often each note went to local and to cloud models, since the suite started or the counts were cleared.
 
-Counted per exchange and model that really received the body (dispatch.md, "What is recorded"). In memory only.
+Counted per exchange and model that really received the body (dispatch.md, "What is recorded"). In memory only, and
+bounded: a model's name is whatever a client wrote.
 """
 
 from __future__ import annotations
@@ -12,6 +13,11 @@ from datetime import datetime
 from typing import Any
 
 from memory.exchange import SentTo, Sighting, timestamp
+
+MOST_MODELS = 50
+"""Models counted by name for one note."""
+OTHERS = "others"
+"""Where the counts of further models go together."""
 
 
 @dataclass(slots=True)
@@ -25,6 +31,13 @@ class NoteExposure:
     cloud_content: int = 0
     cloud_reference: int = 0
     models: Counter[str] = field(default_factory=Counter)
+
+    def count_model(self, model: str) -> None:
+        """A new name beyond `MOST_MODELS` takes the place of the rarest, whose count goes to `OTHERS`."""
+        self.models[model] += 1
+        if len(self.models) > MOST_MODELS + (OTHERS in self.models):
+            rarest = min(self.models.keys() - {model, OTHERS}, key=lambda one: (self.models[one], one))
+            self.models[OTHERS] += self.models.pop(rarest)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -51,7 +64,7 @@ class Exposure:
                 continue
             note = self._notes.setdefault(sighting.note, NoteExposure(moment, moment))
             note.last_shared = max(note.last_shared, moment)
-            note.models[sent.model] += 1
+            note.count_model(sent.model)
             match sent.to, sighting.by:
                 case "local", "content":
                     note.local_content += 1

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from addons.cli import FAILED, OK, WRONG_INPUT, _split, make_parser
+from addons.cli import _split, make_parser
+from addons.exits import FAILED, INTERRUPTED, OK, WRONG_INPUT
 
 TEXT = (Path(__file__).parent.parent / "docs" / "commands.md").read_text("utf-8")
 SECTIONS = dict(re.findall(r"^## mitmemory (\S+)\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL))
@@ -44,6 +45,7 @@ def test_every_flag_is_documented_and_no_other(command: str) -> None:
 
 def test_what_goes_to_mitmproxy_is_documented_where_it_is_taken() -> None:
     assert [command for command, text in SECTIONS.items() if "| `-- …` |" in text] == ["run"]
+    assert [command for command, text in SECTIONS.items() if "| `-- COMMAND…` |" in text] == ["with"]
 
 
 def test_flags_before_the_command_are_documented() -> None:
@@ -54,19 +56,23 @@ def test_flags_before_the_command_are_documented() -> None:
 
 @pytest.mark.parametrize("command", commands())
 def test_every_command_has_examples_that_use_each_of_its_flags(command: str) -> None:
-    lines = [example for example in EXAMPLES if example.split()[1] == command]
+    lines = [example for example in EXAMPLES if f"mitmemory {command}" in example]
     for flag in flags(commands()[command]):
         assert any(flag.split()[0] in line.split() for line in lines), flag
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_example_is_a_command_line(example: str) -> None:
-    program, *arguments = shlex.split(example)
+    if inner := re.fullmatch(r'eval "\$\((.*)\)"', example):
+        example = inner[1]
+    program, *arguments = shlex.split(example.partition(" < ")[0])
     ours, mitmproxys = _split(arguments)
     assert program == "mitmemory"
     assert make_parser().parse_args(ours).command in SECTIONS
-    assert not mitmproxys or ours[0] == "run"
+    assert not mitmproxys or ours[0] in {"run", "with"}
 
 
 def test_the_exit_codes_are_the_codes_own() -> None:
-    assert re.findall(r"^\| (\d) \|", TEXT, re.MULTILINE) == [str(code) for code in (OK, FAILED, WRONG_INPUT)]
+    assert re.findall(r"^\| (\d+) \|", TEXT, re.MULTILINE) == [
+        str(code) for code in (OK, FAILED, WRONG_INPUT, INTERRUPTED)
+    ]

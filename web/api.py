@@ -6,17 +6,22 @@ import asyncio
 import gzip
 import hashlib
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import ETag, web
 
 from memory.activity import LARGEST_PAGE, Activity
+from memory.activity_export import BODIES, HEADS, ExportFormat
 from memory.exchange import timestamp
 from memory.exposure import Exposure
 from memory.library import NoteLibrary, Snapshot
 from memory.note_map import NoteMap
+from memory.since import parse_since
 from web.access import Access
 from web.errors import Refusal
 from web.events import EventHub
@@ -26,6 +31,8 @@ GZIP_LEVEL = 1
 """The way is short: a higher level costs more time than its fewer bytes save."""
 DEFAULT_PAGE = 100
 ACTIVITY_PARAMETERS = frozenset({"before", "limit", "note", "client", "model", "notes"})
+EXPORT_PARAMETERS = frozenset({"format", "since"})
+EXPORT_TYPES: dict[ExportFormat, str] = {"csv": "text/csv", "jsonl": "application/jsonl"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +127,10 @@ class ActivityApi:
     async def get(self, request: web.Request) -> web.Response:
         """`GET api/activity`: `{entries[], next}`; `next` is the `before` of the page after this one."""
         query = request.query
-        if unknown := sorted(set(query) - ACTIVITY_PARAMETERS):
-            raise Refusal(400, "bad_request", f"there is no parameter {unknown[0]!r} here")
+        _check_parameters(query, ACTIVITY_PARAMETERS)
         if query.get("notes", "only") != "only":
             raise Refusal(400, "bad_request", "notes can only be 'only'; leave it out for all exchanges")
-        entries, following = self._activity.entries(
+        entries, following = await self._activity.page(
             before=query.get("before"),
             limit=_page_size(query.get("limit")),
             note=query.get("note"),
@@ -133,6 +139,30 @@ class ActivityApi:
             notes_only="notes" in query,
         )
         return web.json_response({"entries": entries, "next": following})
+
+    async def export(self, request: web.Request) -> web.StreamResponse:
+        """`GET api/activity/export`: all of it as a file, oldest first, in pieces as it is read."""
+        query = request.query
+        _check_parameters(query, EXPORT_PARAMETERS)
+        kind = _export_format(query.get("format", "jsonl"))
+        since = _since(query["since"]) if "since" in query else None
+        response = web.StreamResponse()
+        response.content_type, response.charset = EXPORT_TYPES[kind], "utf-8"
+        name = f"mitmemory-activity-{datetime.now(UTC):%Y%m%d-%H%M%S}.{kind}"
+        response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+        await response.prepare(request)
+        await response.write(HEADS[kind]().encode())
+        try:
+            async with aclosing(self._activity.export(since)) as chunks:
+                async for entries in chunks:
+                    await response.write((await asyncio.to_thread(BODIES[kind], entries)).encode())
+        except ConnectionError:
+            raise  # whoever asked has left
+        except Exception:  # it has begun: cutting it off is all that is left to say that it is not whole
+            logging.getLogger(__name__).exception("the export of the activity broke off")
+            if request.transport is not None:
+                request.transport.abort()
+        return response
 
 
 class StatusApi:
@@ -175,6 +205,25 @@ def accepts_gzip(header: str) -> bool:
         quality = parameters.strip().removeprefix("q=").strip()
         weights[coding.strip()] = not (quality and not quality.strip("0."))
     return weights.get("gzip", weights.get("*", False))
+
+
+def _check_parameters(query: Iterable[str], known: frozenset[str]) -> None:
+    if unknown := sorted(set(query) - known):
+        raise Refusal(400, "bad_request", f"there is no parameter {unknown[0]!r} here")
+
+
+def _export_format(text: str) -> ExportFormat:
+    for kind in EXPORT_TYPES:
+        if text == kind:
+            return kind
+    raise Refusal(400, "bad_request", f"format can only be {' or '.join(EXPORT_TYPES)}")
+
+
+def _since(text: str) -> datetime:
+    try:
+        return parse_since(text, datetime.now(UTC))
+    except ValueError as error:
+        raise Refusal(400, "bad_request", str(error)) from None
 
 
 def _page_size(text: str | None) -> int:

@@ -61,6 +61,7 @@ class Route(NamedTuple):
 
 
 def routes(services: Services, map_api: MapApi) -> list[Route]:
+    activity_api = ActivityApi(services.activity)
     return [
         Route("GET", "", page("memory.html"), "read_only"),
         Route("GET", "live", page("live.html"), "read_only"),
@@ -69,7 +70,8 @@ def routes(services: Services, map_api: MapApi) -> list[Route]:
         Route("POST", "api/memory/refresh", map_api.refresh, "admin"),
         Route("POST", "api/memory/exposure/reset", map_api.reset_exposure, "admin"),
         Route("GET", "api/events", services.events.serve, "read_only"),
-        Route("GET", "api/activity", ActivityApi(services.activity).get, "read_only"),
+        Route("GET", "api/activity", activity_api.get, "read_only"),
+        Route("GET", "api/activity/export", activity_api.export, "read_only"),
         Route("GET", "api/status", StatusApi(services.status, services.access, services.events).get, "read_only"),
     ]
 

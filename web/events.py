@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,8 @@ WRITE_TIMEOUT = 30.0
 """Seconds a reader may leave a write stuck before it is dropped."""
 RETRY_MILLISECONDS = 2000
 MOST_READERS = 64
+RETURN_SECONDS = 60.0
+"""How long after the last reader left events are kept for one that comes back; while nobody listens they cost nothing."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,8 +61,8 @@ class EventHub:
     """Sends each published event to all readers, in order. Used from the event loop's thread only.
 
     The last events are kept (at most `ring_events` and `ring_bytes`) for a reader that comes back with the id of the
-    last one it saw. A reader that lets more than `queue_events` or `queue_bytes` pile up is dropped, and comes back
-    when it is well.
+    last one it saw, but no longer than `return_seconds` after the last reader left. A reader that lets more than
+    `queue_events` or `queue_bytes` pile up is dropped, and comes back when it is well.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class EventHub:
         queue_bytes: int = QUEUE_BYTES,
         ping_interval: float = PING_INTERVAL,
         most_readers: int = MOST_READERS,
+        return_seconds: float = RETURN_SECONDS,
     ) -> None:
         self.boot = secrets.token_hex(4)
         self.published = 0
@@ -83,7 +87,10 @@ class EventHub:
         self._queue_bytes = queue_bytes
         self._ping_interval = ping_interval
         self._most_readers = most_readers
+        self._return_seconds = return_seconds
         self._readers: set[_Reader] = set()
+        self._left = time.monotonic()
+        """When the last reader left."""
         self._closed = False
 
     @property
@@ -95,6 +102,10 @@ class EventHub:
         if self._closed:
             return
         self.published += 1
+        if not self._readers and time.monotonic() - self._left > self._return_seconds:
+            self._ring.clear()
+            self._ring_size = 0
+            return
         chunk = self._event(kind, data)
         self._ring.append((self.published, chunk))
         self._ring_size += len(chunk)
@@ -142,7 +153,7 @@ class EventHub:
         except TimeoutError:
             self._drop(reader)
         finally:
-            self._readers.discard(reader)
+            self._unlist(reader)
         return response
 
     def close(self) -> None:
@@ -157,6 +168,10 @@ class EventHub:
         self._readers.add(reader)
         if self._closed:  # while the answer was being started
             reader.wake.set()
+
+    def _unlist(self, reader: _Reader) -> None:
+        self._readers.discard(reader)
+        self._left = time.monotonic()
 
     def _resume(self, last: str) -> bytes:
         """What a reader is sent first: the events after the id `last`, or `resync`, or just where it stands."""
@@ -186,7 +201,7 @@ class EventHub:
             return
         reader.dropped = True
         self.dropped += 1
-        self._readers.discard(reader)
+        self._unlist(reader)
         reader.waiting.clear()
         reader.wake.set()
         reader.abort()

@@ -57,6 +57,8 @@ interface SightingEntry {
   resent: boolean;
 }
 
+type Action = "allow" | "block" | "redact" | "redirect" | "hold";
+
 interface SentTo {
   model: string;
   to: Place;
@@ -75,7 +77,7 @@ interface ActivityEntry {
   to: Place;
   sentTo: SentTo[];
   notes: SightingEntry[];
-  decision: { action: "allow" | "block" | "redact" | "redirect" | "hold"; rule: string | null };
+  decision: { action: Action; rule: string | null; rules?: { name: string; action: Action; notes: string[] }[] };
   scan: { state: "complete" | "partial" | "unscanned"; reasons: string[] };
   usage: { input: number | null; output: number | null; cacheRead: number | null; cacheWrite: number | null };
   bytes: { request: number; response: number };

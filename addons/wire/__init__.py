@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from addons.wire.answer import AnswerParts
 from addons.wire.anthropic import AnthropicMessages
+from addons.wire.bedrock import Bedrock
+from addons.wire.content import RequestContent
 from addons.wire.facts import RequestFacts, text_of
 from addons.wire.gemini import Gemini
 from addons.wire.ollama import Ollama
@@ -19,7 +22,7 @@ from addons.wire.openai_chat import OpenAIChat
 from addons.wire.openai_responses import OpenAIResponses
 from memory import exchange
 
-__all__ = ["WIRES", "RequestFacts", "Wire", "bare_path", "wire_for"]
+__all__ = ["WIRES", "RequestFacts", "Wire", "asks_for_answer", "bare_path", "wire_for"]
 
 
 class Wire(Protocol):
@@ -34,6 +37,12 @@ class Wire(Protocol):
     def read(self, path: str, headers: Mapping[str, str], body: Any) -> RequestFacts:
         """What a request says of itself. `body` is decoded JSON of any shape: a wrong shape gives empty facts."""
 
+    def content(self, path: str, body: Any) -> RequestContent:
+        """What a request says to the model. A wrong shape gives empty content."""
+
+    def answer(self) -> AnswerParts | None:
+        """Puts an answer together; None: its shape is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
@@ -47,14 +56,25 @@ class Unknown:
     def read(self, path: str, headers: Mapping[str, str], body: Any) -> RequestFacts:  # noqa: ARG002
         return RequestFacts(model=text_of(body, "model") or "")
 
+    def content(self, path: str, body: Any) -> RequestContent:  # noqa: ARG002
+        return RequestContent()
 
-WIRES: tuple[Wire, ...] = (AnthropicMessages(), OpenAIChat(), OpenAIResponses(), Gemini(), Ollama(), Unknown())
+    def answer(self) -> AnswerParts | None:
+        return None
+
+
+WIRES: tuple[Wire, ...] = (AnthropicMessages(), OpenAIChat(), OpenAIResponses(), Gemini(), Ollama(), Bedrock(), Unknown())
 
 
 def wire_for(path: str) -> Wire:
     """The protocol that a request to `path` speaks; the query is no part of the question."""
     path = bare_path(path)
     return next(wire for wire in WIRES if wire.claims(path))
+
+
+def asks_for_answer(protocol: exchange.Protocol, message: Any) -> bool:
+    """Whether a client's message on a WebSocket is a turn, which the model answers. Only Responses are known there."""
+    return protocol == "openai-responses" and text_of(message, "type") == "response.create"
 
 
 def bare_path(path: str) -> str:

@@ -50,5 +50,9 @@ class AnswerParts(Protocol):
     def whole(self, body: Any) -> None:
         """An answer that is one JSON document."""
 
+    @property
+    def done(self) -> bool:
+        """Whether the answer has said that it is over, well or badly: on a WebSocket nothing else does."""
+
     def answer(self) -> Answer:
         """What has come so far."""

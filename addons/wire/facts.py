@@ -17,6 +17,8 @@ class RequestFacts:
     """The client's own key of the conversation; None: it gives none."""
     opening: str | None = None
     """The first message as canonical JSON: what tells conversations apart where the client gives no key."""
+    previous: str | None = None
+    """The id of the answer that this request goes on from, instead of repeating what came before it."""
     side_request: bool = False
     """Not a turn of a conversation: counting tokens, choosing a model, naming a chat."""
 

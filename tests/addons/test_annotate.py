@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from collections.abc import Iterator
@@ -60,9 +61,12 @@ def test_a_flow_carries_its_exchange_and_brings_it_up_to_date() -> None:
     addon = Annotate(flows)
     addon.request(flow)
     assert (flow.comment, flow.marked) == ("2 notes -> claude-test (cloud)", ":brain:")
-    assert flow.metadata == {"memory.exchange": exchange.to_json(), "memory.notes": "vault/Tides.md, vault/Clock.md"}
+    assert flow.metadata == {
+        "memory.exchange": exchange.to_json(),
+        "memory.notes": ["vault/Tides.md", "vault/Clock.md"],
+    }
     exchange.status = 200
-    addon.responseheaders(flow)
+    addon.response(flow)
     assert flow.metadata[ENTRY]["status"] == 200
 
 
@@ -70,7 +74,7 @@ def test_another_flow_is_left_alone() -> None:
     flow = flow_to("http://files.example/")
     addon = Annotate(Flows())
     addon.request(flow)
-    addon.responseheaders(flow)
+    addon.response(flow)
     assert (flow.comment, flow.marked, flow.metadata) == ("", "", {})
 
 
@@ -148,7 +152,8 @@ def view_of(exchange: Exchange | None, *, answer: bool = False) -> contentviews.
     [
         (view_of(exchange_of(scan=seen(content()))), 2),
         (view_of(exchange_of()), 0),
-        (view_of(exchange_of(scan=seen(content())), answer=True), -1),
+        (view_of(exchange_of(scan=seen(content())), answer=True), 0),
+        (view_of(None, answer=True), -1),
         (view_of(None), -1),
         (contentviews.Metadata(), -1),
     ],
@@ -163,6 +168,35 @@ def test_the_view_shows_the_description() -> None:
     for metadata in (view_of(None), contentviews.Metadata()):
         with pytest.raises(ValueError, match="not a request to a model"):
             MemoryView().prettify(b"{}", metadata)
+
+
+def test_the_view_shows_the_answer_put_together() -> None:
+    exchange = exchange_of(scan=seen(content()))
+    metadata = view_of(exchange, answer=True)
+    assert isinstance(metadata.flow, http.HTTPFlow)
+    assert metadata.flow.response
+    events = [
+        {"type": "message_start", "message": {"usage": {"input_tokens": 12, "output_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "At noon."}},
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "t", "name": "Read"}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": '{"a": 1}'}},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 9}},
+    ]
+    body = gzip.compress("".join(f"data: {json.dumps(event)}\n\n" for event in events).encode())
+    metadata.flow.response.headers.update({"content-type": "text/event-stream", "content-encoding": "gzip"})
+    metadata.flow.response.data.content = body
+    assert MemoryView().prettify(body, metadata) == describe(exchange.to_json()) + (
+        "answer:\n"
+        "  text: At noon.\n"
+        "  tools:\n"
+        "  - 'Read: {\"a\": 1}'\n"
+        "  stopped: tool_use\n"
+        "  tokens:\n"
+        "    input: 12\n"
+        "    output: 9\n"
+        "  complete: 'no'\n"
+    )
 
 
 @pytest.fixture

@@ -6,8 +6,10 @@ import gzip
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from addons.config import Config
 from addons.suite import StartError
 from tests.addons.conftest import GARDEN, HARBOUR
 from tests.addons.parts import MESSAGES, flow_to
+from tests.harness import MITMEMORY
 
 type Ran = tuple[int, str, str]
 type Run = Callable[..., Ran]
@@ -275,6 +278,16 @@ def test_a_start_that_fails_is_one_line(run: Run, config: Path, monkeypatch: pyt
     assert run("run", "--config", config) == (1, "", "mitmemory: 127.0.0.1:8080 cannot be used\n")
 
 
+def test_a_flag_that_mitmproxy_does_not_have_is_wrong_input(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "mitm.yaml"
+    proxy = "{listen: 127.0.0.1:0, inspector: 127.0.0.1:0}"
+    file.write_text(f"proxy: {proxy}\ndashboard: {{listen: 127.0.0.1:0}}\nstate: {tmp_path / 'state'}\n")
+    command = [str(MITMEMORY), "run", "--config", str(file), "--", "--bogus"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert (ended.stdout, ended.stderr) == ("", "mitmemory: after --: unrecognized arguments: --bogus\n")
+
+
 def test_the_demo_reads_no_configuration(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mitm.yaml").write_text("broken: [")
     monkeypatch.chdir(tmp_path)
@@ -295,7 +308,39 @@ def test_ctrl_c_is_no_traceback(run: Run, config: Path, monkeypatch: pytest.Monk
         raise KeyboardInterrupt
 
     monkeypatch.setattr("addons.cli.check", interrupt)
-    assert run("check", "--config", config) == (1, "", "")
+    before = signal.getsignal(signal.SIGINT)
+    assert run("check", "--config", config) == (130, "", "")
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+@pytest.mark.parametrize("command", ["map", "run", "doctor", "with"])
+@pytest.mark.parametrize("after", [0.0, 0.1, 0.4, 0.9])
+def test_ctrl_c_while_a_command_starts_is_a_clean_end(command: str, after: float, tmp_path: Path) -> None:
+    file = tmp_path / "mitm.yaml"
+    free = "{listen: 127.0.0.1:0, inspector: null}"
+    file.write_text(f"proxy: {free}\ndashboard: {{listen: 127.0.0.1:0}}\nstate: {tmp_path / 'state'}\n")
+    rest = ["--", "sleep", "60"] if command == "with" else []
+    program = (
+        "import sys; from addons.cli import main; print('ready', flush=True); "
+        f"sys.exit(main([{command!r}, '--config', {str(file)!r}, *{rest!r}]))"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(after)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert b"Traceback" not in err, err.decode()
+    assert process.returncode in ({130, 0} if command in {"map", "doctor", "run"} else {130})
+
+
+def test_the_command_itself_loads_nothing_that_takes_time() -> None:
+    program = (
+        "import sys; import addons.cli; print(sorted({'mitmproxy', 'rich', 'yaml', 'asyncio'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"
 
 
 @pytest.mark.parametrize(
@@ -306,6 +351,11 @@ def test_ctrl_c_is_no_traceback(run: Run, config: Path, monkeypatch: pytest.Monk
         (("scan",), "the following arguments are required: FILE"),
         (("run", "--fast"), "unrecognized arguments: --fast"),
         (("check", "--", "--set", "x=y"), "check takes nothing after --"),
+        (("with",), "name the program after --, like: mitmemory with -- claude"),
+        (("with", "--"), "name the program after --, like: mitmemory with -- claude"),
+        (("with", "claude"), "unrecognized arguments: claude"),
+        (("env", "--shell", "tcsh"), "invalid choice: 'tcsh'"),
+        (("hmac", "sk-1"), "unrecognized arguments: sk-1"),
     ],
 )
 def test_a_wrong_command_line(run: Run, arguments: tuple[str, ...], message: str) -> None:

@@ -13,20 +13,24 @@ import yaml
 from addons.config import (
     ActivityConfig,
     Address,
+    ClientConfig,
     Config,
     ConfigError,
     ConnectTo,
     DashboardConfig,
     Fault,
+    MatchConfig,
     MemoryConfig,
     ProviderConfig,
     ProxyConfig,
+    ReverseConfig,
     SourceConfig,
     TokensConfig,
+    Upstream,
     find_config,
     load_config,
 )
-from addons.config_values import expand_path, parse_connect_to, parse_duration, parse_listen, parse_size
+from addons.config_values import expand_path, parse_connect_to, parse_duration, parse_listen, parse_size, parse_upstream
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "mitm.yaml"
@@ -131,7 +135,7 @@ def documented() -> dict[str, str]:
 def test_every_key_is_in_the_shipped_file() -> None:
     shipped = shipped_values(yaml.compose(SHIPPED.read_text(), Loader=yaml.SafeLoader))
     in_lists = {key for key in keys_of(Config) if "[]" in key}
-    later = {"proxy.reverse", "targets", "rules", "unscanned", "clients", "conversations"}
+    later = {"targets", "rules", "unscanned", "conversations"}
     assert set(shipped) == (keys_of(Config) - in_lists) | later
 
 
@@ -145,7 +149,7 @@ def test_every_key_is_documented_with_its_default_and_each_documented_key_exists
 def test_every_documented_option_of_mitmproxy_that_the_suite_owns_is_refused() -> None:
     row = next(line for line in DOCUMENTATION.read_text().splitlines() if line.startswith("| `proxy.mitmproxy`"))
     names = re.findall(r"`(\w+)`", row.partition("refused:")[2])
-    assert len(names) == 10
+    assert len(names) == 11
     found = faults("proxy: {mitmproxy: {" + ", ".join(f"{name}: 1" for name in names) + "}}")
     assert [line.split(": ")[1] for line in found] == [f"proxy.mitmproxy.{name}" for name in names]
 
@@ -161,7 +165,10 @@ def test_a_file_that_says_everything(tmp_path: Path, home: Path, monkeypatch: py
 mode: annotate
 proxy:
   listen: "[::1]:9000"
-  reverse: []
+  reverse:
+    - {listen: 127.0.0.1:9001, upstream: "https://api.anthropic.com"}
+    - {listen: 127.0.0.1:0, upstream: "http://[::1]:11434/"}
+    - {listen: localhost:9003, upstream: "https://LLM.example.com/api/v1/"}
   inspector: null
   keep_flows: 5
   keep_bytes: 1.5MiB
@@ -172,7 +179,7 @@ memory:
   sources:
     - {name: vault, path: "~/My Notes", exclude: ["Templates/*", "!Templates/keep.md"], extensions: [.txt, .org]}
     - {name: two, type: Markdown, path: $NOTES/a, enabled: false}
-    - {name: three, type: markdown, path: "%NOTES%/${Team}/../b"}
+    - {name: three, type: markdown, path: "%%NOTES%%/${Team}/../b"}
     - {name: four, path: sub/folder}
     - {name: five, type: ClaudeCode, exclude: [projects/old/*]}
     - {name: six, type: claude_code, path: ~/other}
@@ -193,7 +200,13 @@ targets: []
 rules:
 unscanned: null
 activity: {keep: 90d, max_entries: 1000000}
-clients: []
+clients:
+  - {name: Claude Code, match: {proxy_user: claude-code}, mode: both, memory_enabled: false}
+  - name: all
+    match: {listen: 127.0.0.1:9004, proxy_user: me, user_agent: "tool/*", api_key: "hmac:%s"}
+  - {name: base, match: {listen: 127.0.0.1:9001, user_agent: null}}
+  - {name: main, match: {listen: "[::1]:9000"}}
+  - {name: shared, match: {listen: 127.0.0.1:9004}}
 conversations: {}
 dashboard:
   listen: localhost:0
@@ -201,13 +214,19 @@ dashboard:
   allow_process_settings: false
   tokens: {admin: "admin-token-for-tests", read_only: "reader-token-for-tests"}
 state: state
-""",
+"""
+        % ("0a" * 32),
         tmp_path,
     )
     assert config == Config(
         mode="annotate",
         proxy=ProxyConfig(
             listen=Address("::1", 9000),
+            reverse=(
+                ReverseConfig(Address("127.0.0.1", 9001), Upstream("https", "api.anthropic.com", 443)),
+                ReverseConfig(Address("127.0.0.1", 0), Upstream("http", "::1", 11434)),
+                ReverseConfig(Address("127.0.0.1", 9003), Upstream("https", "llm.example.com", 443, "/api/v1")),
+            ),
             inspector=None,
             keep_flows=5,
             keep_bytes=1_572_864,
@@ -255,6 +274,13 @@ state: state
             ProviderConfig("Anthropic", local=True),
             ProviderConfig("openai", hosts=()),
         ),
+        clients=(
+            ClientConfig("Claude Code", MatchConfig(proxy_user="claude-code")),
+            ClientConfig("all", MatchConfig(Address("127.0.0.1", 9004), "me", "hmac:" + "0a" * 32, "tool/*")),
+            ClientConfig("base", MatchConfig(Address("127.0.0.1", 9001))),
+            ClientConfig("main", MatchConfig(Address("::1", 9000))),
+            ClientConfig("shared", MatchConfig(Address("127.0.0.1", 9004))),
+        ),
         dashboard=DashboardConfig(
             listen=Address("127.0.0.1", 0),
             prefix="/notes/",
@@ -263,6 +289,8 @@ state: state
         state=tmp_path / "state",
     )
     assert config.file == tmp_path / "mitm.yaml"
+    assert config.client_listeners == (Address("127.0.0.1", 9004),)
+    assert [client.slug for client in config.clients] == ["claude-code", "all", "base", "main", "shared"]
 
 
 @pytest.mark.parametrize(
@@ -349,7 +377,7 @@ TYPES = [
 ]  # fmt: skip
 
 TOP_KEYS = (
-    "the keys here are mode, proxy, memory, providers, activity, dashboard, state, targets, rules, unscanned, clients, "
+    "the keys here are mode, proxy, memory, providers, activity, clients, dashboard, state, targets, rules, unscanned, "
     "conversations"
 )
 
@@ -444,16 +472,53 @@ PROVIDERS = [
     ("{name: openai, host: [a.example]}", ".host", "no such key", "did you mean `hosts`?"),
 ]  # fmt: skip
 
+CLIENTS = [
+    ("{name: a}", "", "`match` is missing", "say how it is told, like `match: {proxy_user: claude-code}`"),
+    ("{name: a, match: {}}", "", "`match` is missing", "say how it is told, like `match: {proxy_user: claude-code}`"),
+    ("{name: a, match: null}", "", "`match` is missing", "say how it is told, like `match: {proxy_user: claude-code}`"),
+    ("{name: a, match: codex}", ".match", "text stands where keys and values belong", "write `key: value` lines"),
+    ("{name: a, match: {user: x}}", ".match.user", "no such key", "the keys here are listen, proxy_user, api_key, user_agent"),
+    ("{match: {proxy_user: a}}", "", "`name` is missing", "give it a name of its own"),
+    ("{name: 編集, match: {proxy_user: a}}", ".name", "`編集` has no letter from a to z and no digit", "write a name like `claude-code`"),
+    ("{name: a, match: {proxy_user: 'a:b'}}", ".match.proxy_user", "`a:b` holds a colon, which ends a user's name", "write it without"),
+    ("{name: a, match: {proxy_user: ''}}", ".match.proxy_user", "'' is no name", "write a word or two, like `vault`"),
+    ("{name: a, match: {user_agent: ' '}}", ".match.user_agent", "the pattern is empty", "write the start of a User-Agent and a `*`, like `claude-cli/*`"),
+    ("{name: a, match: {user_agent: 7}}", ".match.user_agent", "a number (`7`) stands where a pattern belongs", "put it in quotes"),
+    ("{name: a, match: {listen: 127.0.0.1:0}}", ".match.listen", "port 0 is another one with each start, and tells no client", "write an address that only this client uses, like `127.0.0.1:8082`"),
+    ("{name: a, match: {listen: 0.0.0.0:8082}}", ".match.listen", "`0.0.0.0:8082` would be reachable from other machines", "write an address that only this client uses, like `127.0.0.1:8082`"),
+    ("{name: a, match: {listen: 127.0.0.1:8081}}", ".match.listen", "port 8081 is that of `proxy.inspector` too", "give each a port of its own"),
+    ("{name: a, match: {listen: 127.0.0.1:8090}}", ".match.listen", "port 8090 is that of `dashboard.listen` too", "give each a port of its own"),
+    ("{name: a, match: {listen: 127.0.0.2:8080}}", ".match.listen", "port 8080 is that of `proxy.listen` too", "give each a port of its own"),
+    ("{name: a, match: {api_key: sk-secret}}", ".match.api_key", "it is no HMAC of an API key, and the key itself does not belong here", "write what `mitmemory hmac` prints for it"),
+    ("{name: a, match: {api_key: 'hmac:12'}}", ".match.api_key", "it is no HMAC of an API key, and the key itself does not belong here", "write what `mitmemory hmac` prints for it"),
+    ("{name: a, match: {api_key: 12345678901234567890}}", ".match.api_key", "it is no HMAC of an API key, and the key itself does not belong here", "write what `mitmemory hmac` prints for it"),
+    ("{name: a, match: {proxy_user: a}, mode: most}", ".mode", "`most` is not one of both, mcp_via_llm, llm_only, mcp_only", "write one of them"),
+    ("{name: a, match: {proxy_user: a}, token: x}", ".token", "no such key", "the keys here are name, match, mode, memory_enabled"),
+]  # fmt: skip
+
+REVERSE = [
+    ("{listen: 127.0.0.1:8001}", "", "`upstream` is missing", "write the provider's URL, like `https://api.anthropic.com`"),
+    ("{upstream: 'https://api.anthropic.com'}", "", "`listen` is missing", "write an address of this machine, like `127.0.0.1:8001`"),
+    ("{listen: 8001, upstream: 'https://api.anthropic.com'}", ".listen", "`8001` is no address with a port", "write an address of this machine, like `127.0.0.1:8001`"),
+    ("{listen: 127.0.0.1:8080, upstream: 'https://api.anthropic.com'}", ".listen", "port 8080 is that of `proxy.listen` too", "give each a port of its own"),
+    ("{listen: 127.0.0.1:8001, upstream: api.anthropic.com}", ".upstream", "`api.anthropic.com` is no http:// or https:// URL", "write the provider's URL, like `https://api.anthropic.com`"),
+    ("{listen: 127.0.0.1:8001, upstream: 'https://llm.example.com'}", ".upstream", "`llm.example.com:443` is the host of no provider, so nothing would be recognised there", 'add it under `providers`, like `{name: lab, hosts: ["llm.example.com:443"]}`'),
+    ("{listen: 127.0.0.1:8001, upstream: 'http://api.anthropic.com'}", ".upstream", "`api.anthropic.com:80` is the host of no provider, so nothing would be recognised there", 'add it under `providers`, like `{name: lab, hosts: ["api.anthropic.com:80"]}`'),
+    ("{listen: 127.0.0.1:8001, upstream: 'https://api.anthropic.com/a b'}", ".upstream", "`https://api.anthropic.com/a b` has a path that is not written as in a URL", "write the provider's URL, like `https://api.anthropic.com`"),
+    ("{listen: 127.0.0.1:8001, upstream: 'https://api.anthropic.com', to: a}", ".to", "no such key", "the keys here are listen, upstream"),
+    ("null", "", "nothing stands where keys and values belong", "remove the `-`"),
+]  # fmt: skip
+
 LATER = [
-    ("proxy: {reverse: [{listen: 127.0.0.1:8001}]}", "proxy.reverse", "not yet: this version has no listeners for base-URL clients", "leave `reverse` out"),
     ("targets: [{name: ollama}]", "targets", "not yet: this version has no targets", "leave `targets` out"),
     ("rules: [{then: block}]", "rules", "not yet: this version has no rules", "leave `rules` out"),
     ("unscanned: block", "unscanned", "not yet: this version has no rules", "leave `unscanned` out"),
-    ("clients: [{name: codex}]", "clients", "not yet: this version has no settings for single clients", "leave `clients` out"),
+    ("clients: [{name: codex, match: {proxy_user: codex}, mode: mcp_via_llm}]", "clients[0].mode", "not yet: this version has no conversation memory", "leave `mode` out"),
+    ("clients: [{name: codex, match: {proxy_user: codex}, memory_enabled: true}]", "clients[0].memory_enabled", "not yet: this version has no conversation memory", "write `false`, or leave it out"),
     ("conversations: {search_top_k: 3}", "conversations", "not yet: this version has no conversation memory", "leave `conversations` out"),
     ("activity: {keep: 30d}", "activity", "not yet: activity is kept in memory, the last 1,000 requests", "leave it out"),
     ("dashboard: {allow_process_settings: true}", "dashboard.allow_process_settings", "not yet: sources cannot be changed over the dashboard", "write `false`, or leave it out"),
-    ("proxy: {mitmproxy: {mode: [regular]}}", "proxy.mitmproxy.mode", "the suite sets this option itself", "leave it out: the suite sets it from `proxy.listen`"),
+    ("proxy: {mitmproxy: {mode: [regular]}}", "proxy.mitmproxy.mode", "the suite sets this option itself", "use `proxy.listen` and `proxy.reverse`"),
     ("proxy: {mitmproxy: {listen_port: 1}}", "proxy.mitmproxy.listen_port", "the suite sets this option itself", "use `proxy.listen`"),
     ("proxy: {mitmproxy: {stream_large_bodies: 1m}}", "proxy.mitmproxy.stream_large_bodies", "the suite sets this option itself", "leave it out: a streamed request could not be scanned"),
     ("proxy: {mitmproxy: {a: {b: c}}}", "proxy.mitmproxy.a", "no option of mitmproxy holds groups or lists of lists", "write one value, or a list"),
@@ -709,7 +774,7 @@ def test_connect_to(text: str, target: ConnectTo, shown: str) -> None:
         ("http://a b.example", "has no host name or address that could be reached"),
         ("http://me:secret@a.example", "holds a user name or a password"),
         ("http://a.example/v1", "goes on after the port, but the path stays the provider's own"),
-        ("http://a.example?x=1", "goes on after the port, but the path stays the provider's own"),
+        ("http://a.example?x=1", "goes on after the path"),
     ],
 )
 def test_no_connect_to(text: str, message: str) -> None:
@@ -735,3 +800,62 @@ def test_no_connect_to(text: str, message: str) -> None:
 )
 def test_path(text: str, path: str) -> None:
     assert expand_path(text, Path("/base"), {"A": "/value", "TILDE": "it's"}) == Path(path)
+
+
+@pytest.mark.parametrize(("entry", "key", "message", "mend"), CLIENTS)
+def test_one_fault_of_a_client(entry: str, key: str, message: str, mend: str) -> None:
+    assert faults(f"clients:\n  - {entry}") == [f"mitm.yaml:2: clients[0]{key}: {message}; mend: {mend}"]
+
+
+@pytest.mark.parametrize(("entry", "key", "message", "mend"), REVERSE)
+def test_one_fault_of_a_reverse_listener(entry: str, key: str, message: str, mend: str) -> None:
+    assert faults(f"proxy:\n  reverse:\n    - {entry}") == [
+        f"mitm.yaml:3: proxy.reverse[0]{key}: {message}; mend: {mend}"
+    ]
+
+
+def test_clients_have_names_of_their_own() -> None:
+    text = (
+        "clients:\n  - {name: Claude Code, match: {proxy_user: a}}\n  - {name: claude-code, match: {proxy_user: b}}\n"
+    )
+    assert faults(text) == [
+        "mitm.yaml:3: clients[1]: `claude-code` is the name of `clients[0]` too; mend: give each a name of its own"
+    ]
+
+
+def test_an_upstream_that_leads_back() -> None:
+    text = (
+        "providers: [{name: lab, hosts: ['127.0.0.1:8002', 'localhost:8090']}]\nproxy:\n  reverse:\n"
+        "    - {listen: 127.0.0.1:8001, upstream: 'http://127.0.0.1:8002'}\n"
+        "    - {listen: 127.0.0.1:8002, upstream: 'http://localhost:8090'}\n"
+    )
+    assert faults(text) == [
+        f"mitm.yaml:{line}: proxy.reverse[{number}].upstream: it leads back to `{key}`; "
+        f"mend: name the address of the server that answers"
+        for number, line, key in ((0, 4, "proxy.reverse[1].listen"), (1, 5, "dashboard.listen"))
+    ]
+
+
+def test_an_hmac_needs_the_key_that_it_was_made_with() -> None:
+    text = f"state: null\nclients:\n  - {{name: a, match: {{api_key: 'hmac:{'0' * 64}'}}}}\n"
+    assert faults(text) == [
+        (
+            "mitm.yaml:3: clients[0].match.api_key: the key that it is made with is kept in `state`, which is null; "
+            "mend: set `state`, or match otherwise"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "upstream", "written"),
+    [
+        ("https://api.anthropic.com", Upstream("https", "api.anthropic.com", 443), "https://api.anthropic.com"),
+        ("http://h.example:80/", Upstream("http", "h.example", 80), "http://h.example"),
+        ("http://[::1]:11434", Upstream("http", "::1", 11434), "http://[::1]:11434"),
+        ("https://[::1]", Upstream("https", "::1", 443), "https://[::1]"),
+        ("https://h.example/a/%20/", Upstream("https", "h.example", 443, "/a/%20"), "https://h.example/a/%20"),
+    ],
+)
+def test_an_upstream(text: str, upstream: Upstream, written: str) -> None:
+    assert parse_upstream(text) == upstream
+    assert str(upstream) == written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from addons.config import Address, Config, MemoryConfig, ProxyConfig, SourceConfig
+from addons.clients import ClientConfig, MatchConfig
+from addons.config import Address, Config, MemoryConfig, ProxyConfig, ReverseConfig, SourceConfig, Upstream
 from addons.greeting import client_lines, greet
 from addons.launcher import Running
 
@@ -81,6 +83,27 @@ def test_the_greeting() -> None:
         f"  Gemini CLI  {lines['Gemini CLI']}",
         f"  Python SDKs {lines['Python SDKs']}",
         f"  curl        {lines['curl']}",
+    ]
+
+
+def test_the_listeners_of_single_clients_are_said() -> None:
+    suite = running()
+    own, base = Address("127.0.0.1", 8082), Address("127.0.0.1", 8001)
+    openrouter = Upstream("https", "openrouter.ai", 443, "/api/v1")
+    config = replace(
+        suite.suite.config,
+        proxy=ProxyConfig(reverse=(ReverseConfig(base, openrouter),)),
+        clients=(
+            ClientConfig("One", MatchConfig(own)),
+            ClientConfig("two", MatchConfig(own, proxy_user="two")),
+            ClientConfig("base", MatchConfig(base)),
+        ),
+    )
+    suite.suite.config = config
+    assert greeted(suite)[7:10] == [
+        "  Base URL    http://127.0.0.1:8001  (https://openrouter.ai/api/v1)",
+        "  Proxy       http://127.0.0.1:8082  (for one, two)",
+        "",
     ]
 
 

@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 from mitmproxy import http
 
+from addons.clients import ClientTable
+from addons.conversation_keys import LONGEST_KEY, ConversationKeys
 from addons.destinations import Destinations
 from addons.flows import Flows
-from addons.identify import INLINE_BYTES, LONGEST_KEY, Identify, is_websocket_upgrade
+from addons.identify import INLINE_BYTES, Identify
 from addons.providers import Provider, ProviderConfig, ProviderTable
+from addons.sender import Senders
 from memory.body import Body, read_body
 from memory.exchange import Exchange, Place, Scan
 from memory.index import NoteIndex
@@ -39,7 +42,14 @@ class Judge(Destinations):
 class Desk:
     def __init__(self, *providers: ProviderConfig, largest_body: int = 10**8) -> None:
         self.flows, self.judge = Flows(), Judge()
-        self.identify = Identify(ProviderTable(providers), self.judge, self.flows, largest_body=largest_body)
+        self.identify = Identify(
+            ProviderTable(providers),
+            self.judge,
+            self.flows,
+            ConversationKeys(),
+            client_of=Senders(ClientTable((), b"")).client_of,
+            largest_body=largest_body,
+        )
 
     async def meet(self, flow: http.HTTPFlow) -> Exchange | None:
         self.identify.requestheaders(flow)
@@ -107,24 +117,9 @@ async def test_what_was_answered_already_is_left_alone() -> None:
         assert (desk.flows.of(flow), flow.request.stream) == (None, False)
 
 
-@pytest.mark.parametrize(
-    ("url", "headers", "protocol"),
-    [
-        ("https://api.openai.com/v1/responses", {"Upgrade": "websocket"}, "openai-responses"),
-        ("https://chatgpt.com/backend-api/codex/responses", {"Upgrade": "WebSocket"}, "openai-responses"),
-        ("https://chatgpt.com/notifications", {"Upgrade": "websocket"}, None),
-        ("https://api.openai.com/v1/responses", {"Upgrade": "h2c"}, None),
-        ("https://api.openai.com/v1/responses", {}, None),
-    ],
-)
-async def test_a_websocket_to_a_model_is_an_exchange(url: str, headers: dict[str, str], protocol: str | None) -> None:
-    exchange = await Desk().meet(flow_to(url, method="GET", headers=headers))
-    assert (exchange.protocol if exchange else None) == protocol
-
-
-def test_is_websocket_upgrade() -> None:
-    assert is_websocket_upgrade(flow_to(headers={"Upgrade": "WebSocket"}).request) is True
-    assert is_websocket_upgrade(flow_to().request) is False
+async def test_opening_a_websocket_is_no_exchange_yet() -> None:
+    flow = flow_to("https://api.openai.com/v1/responses", method="GET", headers={"Upgrade": "websocket"})
+    assert await Desk().meet(flow) is None
 
 
 async def test_a_providers_own_word_on_its_protocol_counts_where_the_path_says_nothing() -> None:

@@ -10,6 +10,8 @@ import pytest
 from mitmproxy import http
 from mitmproxy.addons.view import View
 from mitmproxy.test import taddons, tflow
+from mitmproxy.websocket import WebSocketMessage
+from wsproto.frame_protocol import Opcode
 
 from addons.inspector import Inspector
 from addons.providers import ProviderTable
@@ -24,6 +26,9 @@ class Clock:
 
     def call_later(self, seconds: float, *call: Any) -> None:
         assert seconds == 1
+        self.later.append(call)
+
+    def call_soon(self, *call: Any) -> None:
         self.later.append(call)
 
     def tick(self) -> None:
@@ -100,6 +105,64 @@ async def test_the_bytes_are_those_of_both_bodies_and_all_messages(view: View, c
     keeper.websocket_end(flow)
     clock.tick()
     assert shown(view) == []
+
+
+async def test_an_open_websocket_forgets_its_old_messages(
+    view: View, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("addons.inspector.SOCKET_BYTES", 25)
+    keeper, flow = inspector(), tflow.twebsocketflow()
+    assert flow.websocket
+    flow.websocket.messages.clear()
+    kept: list[list[bytes]] = []
+    for letter in b"abcde":
+        flow.websocket.messages.append(WebSocketMessage(Opcode.TEXT, True, bytes([letter]) * 10))
+        keeper.websocket_message(flow)
+        kept.append([message.content[:1] for message in flow.websocket.messages])
+        clock.tick()
+    assert kept == [[b"a"], [b"a", b"b"], [b"a", b"b", b"c"], [b"c", b"d"], [b"c", b"d", b"e"]]
+    keeper.websocket_end(flow)
+    assert keeper._sockets == {}
+
+
+def streamed(keeper: Inspector, flow: http.HTTPFlow, *chunks: bytes) -> None:
+    """The answer as mitmproxy streams it: nothing of it stays with the flow."""
+    assert flow.response
+    flow.response.stream, flow.response.data.content = bytes, None
+    keeper.responseheaders(flow)
+    assert callable(flow.response.stream)
+    assert [flow.response.stream(chunk) for chunk in chunks] == list(chunks)
+
+
+async def test_a_streamed_answer_can_be_read_in_the_inspector(view: View, clock: Clock) -> None:
+    keeper, whole, partial = inspector(), answered(view), answered(view)
+    streamed(keeper, whole, b"data: 1\n\n", b"data: 2\n\n", b"")
+    keeper.response(whole)
+    streamed(keeper, partial, b"data: 1\n")
+    keeper.error(partial)
+    assert [flow.response.content for flow in (whole, partial) if flow.response] == [
+        b"data: 1\n\ndata: 2\n\n",
+        b"data: 1\n",
+    ]
+    assert keeper._answers == {}
+
+
+async def test_a_long_answer_is_not_kept(view: View, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("addons.inspector.ANSWER_BYTES", 3)
+    keeper, fits, long = inspector(), answered(view), answered(view)
+    for flow, chunks in ((fits, [b"ab", b"c"]), (long, [b"ab", b"cd", b"ef"])):
+        streamed(keeper, flow, *chunks)
+        keeper.response(flow)
+    assert [flow.response.data.content for flow in (fits, long) if flow.response] == [b"abc", None]
+
+
+async def test_without_an_inspector_nothing_of_an_answer_is_kept(clock: Clock) -> None:
+    flow = flow_to(status=200)
+    assert flow.response
+    flow.response.stream = bytes
+    with taddons.context():
+        inspector().responseheaders(flow)
+    assert flow.response.stream is bytes
 
 
 async def test_a_flow_that_fails_is_kept_like_one_that_is_answered(view: View, clock: Clock) -> None:

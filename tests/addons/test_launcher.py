@@ -21,25 +21,28 @@ import pytest
 from mitmproxy import options
 from mitmproxy.addonmanager import Loader
 from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.proxy.mode_specs import ProxyMode, ReverseMode
 from mitmproxy.test import taddons
 from mitmproxy.tools import cmdline
 from mitmproxy.tools import main as mitmproxy_main
 from mitmproxy.tools.dump import DumpMaster
 from mitmproxy.tools.web.master import WebMaster
 
-from addons.config import Address, Config, DashboardConfig, ProxyConfig, TokensConfig
+from addons.certificates import BUNDLE, CA_CERTIFICATE, write_bundle
+from addons.clients import ClientConfig, MatchConfig
+from addons.config import Address, Config, DashboardConfig, ProxyConfig, ReverseConfig, TokensConfig, Upstream
 from addons.demo.authority import AuthorityPaths
 from addons.launcher import (
-    BUNDLE,
-    CA_CERTIFICATE,
     WEB_COLUMNS,
+    FlagError,
     Running,
     StartError,
     _master,
+    _parser,
     claim_ports,
     launch,
+    proxy_modes,
     start_options,
-    write_bundle,
 )
 from addons.providers import ProviderTable
 from addons.suite import MitMemory, Suite, proxy_options
@@ -108,7 +111,13 @@ async def test_every_option_that_is_set_exists_and_takes_its_value(tmp_path: Pat
 
 def test_the_options_of_a_start(tmp_path: Path) -> None:
     config = config_of(listen=Address("::1", 8080), inspector=Address("127.0.0.1", 8081), max_body=1000)
-    plain = {"confdir": str(tmp_path), "listen_host": "::1", "listen_port": 8080, "termlog_verbosity": "warn"}
+    plain = {
+        "confdir": str(tmp_path),
+        "listen_host": "::1",
+        "listen_port": 8080,
+        "mode": ["regular"],
+        "termlog_verbosity": "warn",
+    }
     assert start_options(replace(config, proxy=replace(config.proxy, inspector=None)), tmp_path) == plain
     assert start_options(config, tmp_path) == plain | {
         "web_host": "127.0.0.1",
@@ -124,6 +133,7 @@ def test_the_options_that_the_suite_depends_on() -> None:
         "allow_hosts": table.allow_hosts(),
         "body_size_limit": "1000",
         "connection_strategy": "lazy",
+        "keep_host_header": True,
     }
     hosts = table.allow_hosts()
     assert all(host.startswith("^") and host.endswith("$") for host in hosts)
@@ -168,6 +178,66 @@ def test_a_taken_port_is_named_with_its_mend(key: str) -> None:
         f"127.0.0.1:{taken.port} cannot be used (Address already in use): "
         f"end the program that has it, or set {key} to another port"
     )
+
+
+ANTHROPIC = Upstream("https", "api.anthropic.com", 443)
+
+
+def test_every_listener_is_claimed_and_its_port_made_real() -> None:
+    with socket.create_server(FREE) as probe:
+        own = Address("127.0.0.1", probe.getsockname()[1])
+    config = config_of(reverse=(ReverseConfig(FREE, ANTHROPIC), ReverseConfig(FREE, Upstream("http", "127.0.0.1", 1))))
+    config = replace(config, clients=(ClientConfig("a", MatchConfig(own)), ClientConfig("b", MatchConfig(own, "b"))))
+    claimed, dashboard = claim_ports(config)
+    dashboard.close()
+    ports = [one.listen.port for one in claimed.proxy.reverse]
+    assert [one.upstream for one in claimed.proxy.reverse] == [one.upstream for one in config.proxy.reverse]
+    assert len({0, claimed.proxy.listen.port, own.port, *ports}) == 5
+    assert proxy_modes(claimed) == [
+        "regular",
+        f"reverse:https://api.anthropic.com:443@127.0.0.1:{ports[0]}",
+        f"reverse:http://127.0.0.1:1@127.0.0.1:{ports[1]}",
+        f"regular@127.0.0.1:{own.port}",
+    ]
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM])
+@pytest.mark.parametrize("whose", ["reverse", "client"])
+def test_a_taken_port_of_a_further_listener_is_named(kind: socket.SocketKind, whose: str) -> None:
+    with socket.socket(socket.AF_INET, kind) as holder:
+        holder.bind(FREE)
+        taken = Address("127.0.0.1", holder.getsockname()[1])
+        config = config_of(reverse=(ReverseConfig(taken, ANTHROPIC),) if whose == "reverse" else ())
+        if whose == "client":
+            config = replace(config, clients=(ClientConfig("a", MatchConfig(taken)),))
+            if kind is socket.SOCK_DGRAM:  # there nothing listens for datagrams
+                claim_ports(config)[1].close()
+                return
+        with pytest.raises(StartError) as caught:
+            claim_ports(config)
+    key = {"reverse": "proxy.reverse[0].listen", "client": "match.listen of its client"}[whose]
+    assert str(caught.value).startswith(f"{taken} cannot be used (Address already in use): ")
+    assert str(caught.value).endswith(f"or set {key} to another port")
+
+
+def test_mitmproxy_understands_every_mode() -> None:
+    upstreams = (ANTHROPIC, Upstream("http", "::1", 11434), Upstream("http", "localhost", 80, "/v1"))
+    listens = (Address("127.0.0.1", 1), Address("::1", 2), Address("127.0.0.2", 3))
+    config = config_of(reverse=tuple(map(ReverseConfig, listens, upstreams)))
+    config = replace(config, clients=(ClientConfig("a", MatchConfig(Address("::1", 4))),))
+    modes = [ProxyMode.parse(mode) for mode in proxy_modes(config)]
+    assert [(mode.type_name, mode.custom_listen_host, mode.custom_listen_port) for mode in modes] == [
+        ("regular", None, None),
+        ("reverse", "127.0.0.1", 1),
+        ("reverse", "::1", 2),
+        ("reverse", "127.0.0.2", 3),
+        ("regular", "::1", 4),
+    ]
+    assert [(mode.scheme, mode.address) for mode in modes if isinstance(mode, ReverseMode)] == [
+        ("https", ("api.anthropic.com", 443)),
+        ("http", ("::1", 11434)),
+        ("http", ("localhost", 80)),
+    ]
 
 
 # ---- files
@@ -225,7 +295,11 @@ async def test_the_suite_is_in_the_master_in_its_order(
     assert base in type(master).__mro__
     assert master.addons.get("mitmemory").addons == master.mitmemory.addons
     assert [type(addon).__name__ for addon in master.mitmemory.addons] == [
+        "Lean",
+        "Mends",
         "Limits",
+        "Senders",
+        "Reverse",
         "Guard",
         "Identify",
         "ScanRequests",
@@ -234,6 +308,8 @@ async def test_the_suite_is_in_the_master_in_its_order(
         "Record",
         "Annotate",
         "Inspector",
+        "Hints",
+        "Commands",
         "Reload",
         "SidecarAddon",
     ]
@@ -258,7 +334,7 @@ async def test_a_wrong_mitmproxy_option_is_the_persons_and_said(
     assert str(caught.value) == f"proxy.mitmproxy: {message}"
 
 
-@pytest.mark.parametrize("broken", ["tokens.json", "mitmproxy/ca-bundle.pem"])
+@pytest.mark.parametrize("broken", ["tokens.json", "client-key", "mitmproxy/ca-bundle.pem"])
 async def test_a_state_directory_that_cannot_be_used_is_said(
     tmp_path: Path, dashboard: socket.socket, authority: AuthorityPaths, broken: str
 ) -> None:
@@ -271,6 +347,12 @@ async def test_a_state_directory_that_cannot_be_used_is_said(
 
     with pytest.raises(StartError, match=rf"{broken} cannot be .* \(Is a directory\): .*set state to another"):
         start()
+
+
+async def test_a_damaged_key_of_the_clients_is_said(tmp_path: Path, dashboard: socket.socket) -> None:
+    (tmp_path / "client-key").write_bytes(b"short")
+    with pytest.raises(StartError, match="client-key is damaged: delete it"):
+        master_of(config_of(tmp_path), dashboard, tmp_path)
 
 
 async def test_a_token_that_is_the_other_kept_one_is_said(tmp_path: Path, dashboard: socket.socket) -> None:
@@ -328,7 +410,8 @@ def test_launch_hands_over_to_mitmproxy(
     launch(config_of(tmp_path, inspector=inspector), lambda _running, _end: None, flags=("--set", "http2=false"))
     [(master, make_parser, arguments)] = started
     assert issubclass(master, WebMaster if inspector else DumpMaster)
-    assert (make_parser, arguments) == (parser, ["--set", "http2=false"])
+    assert arguments == ["--set", "http2=false"]
+    assert make_parser(options.Options()).usage == parser(options.Options()).usage
     assert stat.S_IMODE((tmp_path / "mitmproxy").stat().st_mode) == 0o700
 
 
@@ -373,6 +456,8 @@ def test_a_state_directory_that_may_not_be_written_is_said(
 
 
 def test_mitmproxys_flags_are_parsed_by_mitmproxys_own_parser() -> None:
-    parser = cmdline.mitmdump(options.Options())
+    parser = _parser(cmdline.mitmdump)(options.Options())
     assert isinstance(parser, argparse.ArgumentParser)
     assert parser.parse_args(["--set", "http2=false"]).setoptions == ["http2=false"]
+    with pytest.raises(FlagError, match=r"^unrecognized arguments: --bogus$"):
+        parser.parse_args(["--bogus"])

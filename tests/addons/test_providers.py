@@ -33,6 +33,7 @@ def test_the_builtin_names() -> None:
     assert [provider.name for provider in BUILTIN if provider.cloud] == [
         "anthropic", "openai", "google", "azure", "bedrock", "openrouter", "mistral", "groq", "xai", "deepseek", "together",
         "fireworks", "cohere", "perplexity", "huggingface", "github-copilot", "cerebras", "moonshot", "zai", "minimax",
+        "ollama-cloud",
     ]  # fmt: skip
     assert [provider.name for provider in BUILTIN if not provider.cloud] == ["ollama", "lmstudio", "vllm", "jan"]
     assert all(provider.builtin and provider.local is None for provider in BUILTIN)
@@ -90,6 +91,7 @@ def test_no_host_is_in_the_table_twice() -> None:
         ("api.moonshot.ai", 443, "moonshot"),
         ("api.z.ai", 443, "zai"),
         ("api.minimax.io", 443, "minimax"),
+        ("ollama.com", 443, "ollama-cloud"),
         ("localhost", 11434, "ollama"),
         ("127.0.0.1", 11434, "ollama"),
         ("::1", 11434, "ollama"),

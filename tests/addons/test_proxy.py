@@ -53,7 +53,7 @@ def test_a_note_in_a_request_is_seen_and_the_rest_is_the_providers(suite: SuiteP
     }
     assert entry["sentTo"] == [{"model": "claude-test", "to": "cloud", "upstream": "api.anthropic.com:443"}]
     assert entry["scan"] == {"state": "complete", "reasons": []}
-    assert entry["decision"] == {"action": "allow", "rule": None}
+    assert entry["decision"] == {"action": "allow", "rule": None, "rules": []}
 
 
 def test_the_same_note_sent_again_in_a_conversation_is_resent(suite: SuiteProcess) -> None:

@@ -11,9 +11,10 @@ from mitmproxy.connection import ConnectionState
 from mitmproxy.flow import Error
 
 from addons.flows import Flows
-from addons.record import Carried, Record
+from addons.record import Carried, Record, Seen
+from addons.wire.answer import Answer
 from memory.activity import Activity
-from memory.exchange import Exchange, SentTo
+from memory.exchange import Exchange, SentTo, Sighting
 from memory.exposure import Exposure
 from tests.addons.parts import content, exchange_of, flow_to, listing, reference, seen
 
@@ -61,7 +62,7 @@ def test_routed_then_sent_then_answered() -> None:
     desk = Desk()
     desk.record.request(desk.flow)
     assert (desk.entry["sentTo"], desk.entry["outcome"], desk.entry["finishedAt"]) == ([], None, None)
-    assert desk.record.clients == {"claude-code"}
+    assert desk.record.clients.names() == ["claude-code"]
     assert desk.exposure.to_json() == {}
 
     before = datetime.now(UTC)
@@ -100,7 +101,7 @@ def test_annotate_mode_counts_nothing_and_still_says_what_happened() -> None:
     desk = Desk(count=False)
     desk.answer()
     assert (desk.entry["sentTo"], desk.entry["outcome"], desk.exposure.to_json()) == ([], "answered", {})
-    assert desk.carried.before(desk.exchange) == {"vault/Tides.md", "vault/Clock.md"}
+    assert resent(desk.carried, desk.exchange, content(), reference()) == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_only_a_connection_that_stands_counts(
     server.timestamp_tcp_setup, server.timestamp_tls_setup, server.tls = tcp, tls, uses_tls
     desk.fail("the connection is gone")
     assert (desk.entry["sentTo"], bool(desk.exposure.to_json())) == ([SENT] if counts else [], counts)
-    assert desk.carried.before(desk.exchange) == ({"vault/Tides.md", "vault/Clock.md"} if counts else set())
+    assert resent(desk.carried, desk.exchange, content(), reference()) == [counts, counts]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +153,32 @@ def test_a_stream_that_breaks_keeps_its_status_and_is_counted_once() -> None:
     assert desk.exposure.to_json()["vault/Tides.md"]["cloudContent"] == 1
 
 
+@pytest.mark.parametrize(
+    ("said", "message", "outcome"),
+    [
+        (Answer(complete=True), "Client disconnected.", "answered"),
+        (Answer(complete=True), "HTTP/2 stream reset by client (CANCEL).", "answered"),
+        (Answer(complete=True, error="Overloaded"), "Client disconnected.", "aborted"),
+        (Answer(text="At no"), "Client disconnected.", "aborted"),
+        (Answer(complete=True), "server closed connection", "failed"),
+    ],
+)
+def test_a_client_may_hang_up_as_soon_as_it_has_read_all(said: Answer, message: str, outcome: str) -> None:
+    desk = Desk()
+    desk.flow.response = http.Response.make(200)
+    desk.record.responseheaders(desk.flow)
+    desk.flows.answered(desk.flow, said)
+    desk.fail(message)
+    assert (desk.entry["status"], desk.entry["outcome"]) == (200, outcome)
+
+
+def test_an_answer_that_ends_with_an_error_has_failed() -> None:
+    desk = Desk()
+    desk.flows.answered(desk.flow, Answer(text="At no", error="Overloaded"))
+    desk.answer()
+    assert (desk.entry["status"], desk.entry["outcome"]) == (200, "failed")
+
+
 def test_finishing_twice_does_nothing() -> None:
     desk = Desk()
     desk.answer()
@@ -171,7 +198,7 @@ def test_a_flow_that_is_no_request_to_a_model_leaves_no_trace() -> None:
     desk.record.response(other)
     other.error = Error("Client disconnected.")
     desk.record.error(other)
-    assert (desk.activity.entries(), desk.events.events, desk.record.clients) == (([], None), [], set())
+    assert (desk.activity.entries(), desk.events.events, desk.record.clients.names()) == (([], None), [], [])
 
 
 def test_a_folder_listing_is_shown_and_not_counted() -> None:
@@ -184,27 +211,51 @@ def test_a_folder_listing_is_shown_and_not_counted() -> None:
 # ---- what a conversation carried
 
 
-def test_carried_grows_with_the_conversation() -> None:
+def resent(carried: Carried, exchange: Exchange, *sightings: Sighting) -> list[bool]:
+    return [one.resent for one in carried.marked(exchange, sightings)]
+
+
+def test_what_a_conversation_carried_is_resent() -> None:
+    carried, again = Carried(), exchange_of("03")
+    assert resent(carried, again, content(), reference()) == [False, False]
+    carried.add(exchange_of("01", scan=seen(content())))
+    carried.add(exchange_of("02", scan=seen(reference())))
+    assert resent(carried, again, content(), reference()) == [True, True]
+    assert resent(carried, exchange_of("03", conversation="rose"), content()) == [False]
+    assert resent(carried, exchange_of("03", client="codex"), content()) == [False]
+
+
+def test_the_text_of_a_note_is_told_for_the_first_time_also_after_its_name() -> None:
     carried = Carried()
-    first, second = exchange_of("01", scan=seen(content())), exchange_of("02", scan=seen(reference()))
-    assert carried.before(first) == frozenset()
-    carried.add(first)
-    carried.add(second)
-    assert carried.before(exchange_of("03")) == {"vault/Tides.md", "vault/Clock.md"}
-    assert carried.before(exchange_of("03", conversation="rose")) == frozenset()
-    assert carried.before(exchange_of("03", client="codex")) == frozenset()
+    carried.add(exchange_of("01", scan=seen(reference("vault/Tides.md"))))
+    assert resent(carried, exchange_of("02"), reference("vault/Tides.md"), content("vault/Tides.md")) == [True, False]
+    carried.add(exchange_of("02", scan=seen(content("vault/Tides.md"))))
+    carried.add(exchange_of("03", scan=seen(reference("vault/Tides.md"))))
+    assert resent(carried, exchange_of("04"), reference("vault/Tides.md"), content("vault/Tides.md")) == [True, True]
 
 
 def test_without_a_conversation_nothing_is_carried() -> None:
     carried = Carried()
     alone = exchange_of(conversation=None, scan=seen(content()))
     carried.add(alone)
-    assert carried.before(alone) == frozenset()
+    assert resent(carried, alone, content()) == [False]
 
 
 def test_the_conversations_that_were_longest_silent_are_forgotten() -> None:
     carried = Carried(most=2)
     for conversation in ("tulip", "rose", "tulip", "lily"):
         carried.add(exchange_of(conversation=conversation, scan=seen(content())))
-    kept = {name: bool(carried.before(exchange_of(conversation=name))) for name in ("tulip", "rose", "lily")}
-    assert kept == {"tulip": True, "rose": False, "lily": True}
+    kept = {name: resent(carried, exchange_of(conversation=name), content()) for name in ("tulip", "rose", "lily")}
+    assert kept == {"tulip": [True], "rose": [False], "lily": [True]}
+
+
+def test_the_clients_that_were_longest_silent_are_others() -> None:
+    seen_so_far = Seen(most=2)
+    for name in ("zed", "curl"):
+        seen_so_far.add(name)
+    assert seen_so_far.names() == ["curl", "zed"]
+    for name in ("zed", "python"):
+        seen_so_far.add(name)
+    assert seen_so_far.names() == ["python", "zed", "others"]
+    seen_so_far.add("others")
+    assert seen_so_far.names() == ["python", "others"]

@@ -98,12 +98,6 @@ async def test_without_track_sharing_nothing_is_looked_at() -> None:
     assert (desk.shelf.loads, desk.stage.states["unscanned"], desk.flows.take_body(flow)) == (0, 1, None)
 
 
-async def test_a_websocket_is_said_not_to_be_read(desk: Desk) -> None:
-    flow = flow_to("https://api.openai.com/v1/responses", method="GET", headers={"Upgrade": "websocket"})
-    scan = await desk.scan(desk.identified(flow))
-    assert scan == Scan("unscanned", ("WebSocket messages are not read yet",))
-
-
 async def test_a_flow_that_is_no_request_to_a_model_is_not_looked_at(desk: Desk) -> None:
     flow = flow_to("http://files.example/", status=200)
     await desk.stage.request(flow)

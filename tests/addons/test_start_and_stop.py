@@ -180,7 +180,7 @@ def test_it_also_runs_as_a_script_of_mitmweb(
 def test_flags_that_would_blind_the_suite_are_refused_and_unknown_ones_said(tmp_path: Path, vault: Path) -> None:
     with SuiteProcess(tmp_path, configuration(vault, {}), flags=["--set", "no_such_option=1"]) as suite:
         suite.wait_for_line("mitmproxy has no option no_such_option")
-    for flag in ("ignore_hosts=anthropic", "allow_hosts=x"):
+    for flag in ("ignore_hosts=anthropic", "allow_hosts=x", "keep_host_header=false"):
         ended = mitmemory("run", "--config", str(suite.config), "--", "--set", flag)
         assert ended.returncode == 1
         assert flag.partition("=")[0] in ended.stderr

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from hypothesis import given, settings
@@ -60,7 +60,14 @@ def test_the_path_tells_the_protocol(path: str, protocol: str) -> None:
 
 
 def test_no_path_is_claimed_by_two_protocols() -> None:
-    paths = ["/v1/messages", "/v1/chat/completions", "/v1/responses", "/models/m:generateContent", "/api/chat"]
+    paths = [
+        "/v1/messages",
+        "/v1/chat/completions",
+        "/v1/responses",
+        "/models/m:generateContent",
+        "/api/chat",
+        "/model/m/converse",
+    ]
     assert [[wire.id for wire in WIRES[:-1] if wire.claims(path)] for path in paths] == [
         [wire.id] for wire in WIRES[:-1]
     ]
@@ -306,10 +313,10 @@ EXPECTED = (
     (":generateContent", "gemini"),
     (":streamGenerateContent", "gemini"),
     ("/v1/conversations", "unknown"),
-    ("/converse", "unknown"),
-    ("/converse-stream", "unknown"),
+    ("/converse", "bedrock"),
+    ("/converse-stream", "bedrock"),
 )
-"""How the paths of the recorded requests end. Bedrock is not read yet."""
+"""How the paths of the recorded requests end."""
 
 
 def test_real_requests_are_recognised_and_their_model_is_read(shared_data: Path) -> None:
@@ -322,11 +329,14 @@ def test_real_requests_are_recognised_and_their_model_is_read(shared_data: Path)
         [protocol] = [protocol for end, protocol in EXPECTED if path.endswith(end)]
         body = json.loads((shared_data / one["req"]).read_bytes())
         facts = read(path, body)
-        in_path = path.rpartition("/")[2].partition(":")[0] if protocol == "gemini" else ""
+        in_path = {
+            "gemini": path.rpartition("/")[2].partition(":")[0],
+            "bedrock": unquote(path.rpartition("/")[0].rpartition("/")[2]),
+        }.get(protocol, "")
         assert (wire_for(path).id, facts.model) == (protocol, in_path or body.get("model", "")), one["req"]
         assert (facts.conversation is None and facts.opening is None) == (protocol == "unknown"), one["req"]
         assert not facts.side_request
         counts[protocol] += 1
     assert counts == {
-        "anthropic": 9, "openai-chat": 19, "openai-responses": 12, "gemini": 11, "unknown": 7
+        "anthropic": 9, "openai-chat": 19, "openai-responses": 12, "gemini": 11, "bedrock": 6, "unknown": 1
     }  # fmt: skip

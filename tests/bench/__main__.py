@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import accuracy, detection, notes, proxy, web
+from tests.bench import accuracy, detection, endurance, notes, proxy, web
 from tests.bench.measure import Area, Figure
 
 AREAS: dict[str, Area] = {
@@ -19,6 +19,7 @@ AREAS: dict[str, Area] = {
     "notes": notes.figures,
     "web": web.figures,
     "proxy": proxy.figures,
+    "endurance": endurance.figures,
 }
 
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from addons.demo.authority import make_authority
 from tests.bench.measure import Figure, milliseconds, process_seconds
 from tests.bench.synthetic import Conversation, SyntheticNote, Writer, encoded, write_vault
-from tests.harness import RawRequest, RawUpstream, SuiteProcess
+from tests.harness import RawRequest, RawUpstream, Respond, SuiteProcess
 
 NOTES = 5_000
 HOST = "api.anthropic.com"
@@ -64,13 +64,31 @@ MOST_LATER = 1.0
 
 
 def figures(seed: int, *, large: bool) -> Iterator[Figure]:
-    with tempfile.TemporaryDirectory(prefix="mitmemory-bench-") as folder, asyncio.Runner() as runner:
+    with asyncio.Runner() as runner, both_proxies(runner, seed) as bench:
+        for load in LOADS:
+            runner.run(measure(bench.sides, load, bench.writer, bench.notes))
+            yield added(load, *bench.sides)
+        runner.run(measure(bench.sides, STREAMS, bench.writer, bench.notes, path=STREAM))
+        yield later(*bench.sides)
+
+
+@contextmanager
+def both_proxies(runner: asyncio.Runner, seed: int, respond: Respond | None = None) -> Iterator[Bench]:
+    """A suite that has read its notes, and a bare proxy, before the same upstream. Every request must have been scanned
+    when it ends.
+    """
+    with tempfile.TemporaryDirectory(prefix="mitmemory-bench-") as folder:
         work = Path(folder)
         writer = Writer(seed)
         notes = writer.vault(NOTES)
         write_vault(work / "vault", notes)
         authority = make_authority(work / "authority")
-        upstream = RawUpstream(answer, authority.server_context())
+
+        async def forget_and_respond(request: RawRequest, stream: asyncio.StreamWriter) -> None:
+            upstream.requests.clear()  # it keeps them all, for tests
+            await (respond or answer)(request, stream)
+
+        upstream = RawUpstream(forget_and_respond, authority.server_context())
         runner.run(upstream.start())
         config = {
             "memory": {"sources": [{"name": "vault", "type": "markdown", "path": str(work / "vault")}]},
@@ -85,11 +103,7 @@ def figures(seed: int, *, large: bool) -> Iterator[Figure]:
                         Side(port, bare.pid, context),
                         Side(int(suite.proxy.rpartition(":")[2]), suite.process.pid, context),
                     )
-                    for load in LOADS:
-                        runner.run(measure(sides, load, writer, notes))
-                        yield added(load, *sides)
-                    runner.run(measure(sides, STREAMS, writer, notes, path=STREAM))
-                    yield later(*sides)
+                    yield Bench(sides, writer, notes)
                 states = suite.api("api/status").body["requests"]
                 assert states.pop("complete") > 0
                 assert not any(states.values()), states
@@ -102,6 +116,14 @@ def wait_until_read(suite: SuiteProcess) -> None:
     while suite.api("api/status").body["notes"] < NOTES:
         assert time.monotonic() < deadline, suite.log
         time.sleep(0.2)
+
+
+class Bench(NamedTuple):
+    """The two proxies, bare and with the suite, and what makes the requests."""
+
+    sides: tuple[Side, Side]
+    writer: Writer
+    notes: list[SyntheticNote]
 
 
 async def answer(request: RawRequest, writer: asyncio.StreamWriter) -> None:
@@ -169,12 +191,8 @@ class Connection:
 
     async def ask(self, path: bytes, session: int, body: bytes) -> tuple[float, float]:
         """Send a request: seconds until (the first byte of the answer's body, its end)."""
-        head = (
-            b"POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: claude-cli/2.1.0 (external, cli)\r\nX-Api-Key: none\r\n"
-            b"X-Claude-Code-Session-Id: session-%d\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-        ) % (path, HOST.encode(), session, len(body))
         start = time.perf_counter()
-        self.writer.write(head + body)
+        self.begin(path, session, body)
         head = await self.reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200"), head
         got = await self.reader.readexactly(1)
@@ -185,6 +203,14 @@ class Connection:
             got += await self.reader.readuntil(b"0\r\n\r\n")
             assert EVENT in got, got
         return first, time.perf_counter() - start
+
+    def begin(self, path: bytes, session: int, body: bytes) -> None:
+        """Send a request, and leave its answer to be read."""
+        head = (
+            b"POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: claude-cli/2.1.0 (external, cli)\r\nX-Api-Key: none\r\n"
+            b"X-Claude-Code-Session-Id: session-%d\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        ) % (path, HOST.encode(), session, len(body))
+        self.writer.write(head + body)
 
     async def close(self) -> None:
         self.writer.close()

@@ -3,19 +3,51 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
 from addons.demo.authority import AuthorityPaths
-from addons.demo.model import ScriptedModel
+from addons.demo.model import Received, ScriptedModel
+from memory.exchange import Usage
 from tests.harness import Loop, SuiteProcess
 
 CLIENTS = Path(__file__).parent / "clients" / "node_modules"
+KEY = "dummy-key-of-the-tests"
+LAMP, HORN, FERRY = (f"vault/light/{name}.md" for name in ("Lighthouse", "Foghorn", "Ferry"))
+LINES_SEEN = pytest.StashKey[list[str]]()
+
+# Four lines of 24 characters or more; the heading, the tag and the list are too short.
+LIGHTHOUSE = """---
+tags: [work]
+---
+# Lighthouse lamp
+
+The lamp turns once in eleven seconds now.
+Ordered two spare bearings from the depot.
+- oil
+The keeper's log says the old lens fogged in May.
+Call the harbour office before the next spring tide.
+"""
+
+
+@pytest.fixture(scope="session")
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three notes; the clients are asked about the lamp."""
+    folder = tmp_path_factory.mktemp("notes") / "vault"
+    (folder / "light").mkdir(parents=True)
+    (folder / "light" / "Lighthouse.md").write_text(LIGHTHOUSE, "utf-8")
+    (folder / "light" / "Foghorn.md").write_text("The foghorn sounds twice in every minute.\n", "utf-8")
+    (folder / "light" / "Ferry.md").write_text("The last ferry leaves at a quarter past nine.\n", "utf-8")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +73,9 @@ class Home:
         return self.folder / "project"
 
     def environment(self, suite: SuiteProcess, variables: Mapping[str, str]) -> dict[str, str]:
-        node = shutil.which("node")
-        assert node, "the clients need Node.js"
         return {
             "HOME": str(self.folder),
-            "PATH": f"{Path(node).parent}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{Path(node()).parent}:/usr/local/bin:/usr/bin:/bin",
             "LANG": "C.UTF-8",
             "TERM": "dumb",
             "HTTPS_PROXY": suite.proxy,
@@ -63,24 +93,102 @@ def home(tmp_path: Path) -> Home:
 
 
 def run_client(
-    command: list[str], environment: Mapping[str, str], folder: Path, *, seconds: float = 120
+    command: Sequence[str], environment: Mapping[str, str], folder: Path, *, stdin: str = "", seconds: float = 120
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    """Run a program to its end, in a process group of its own, of which nothing is left however that end comes."""
+    with subprocess.Popen(
         command,
         env=dict(environment),
         cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=seconds,
-        check=False,
-    )
+        encoding="utf-8",
+        start_new_session=True,
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(stdin, timeout=seconds)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
 
-def native_program(package: str, name: str) -> str:
-    """The program that an npm package brings for this platform."""
+def node() -> str:
+    found = shutil.which("node")
+    assert found, "the clients need Node.js"
+    return found
+
+
+def native_program(package: str, path: str) -> str:
+    """The program that an npm package brings for this platform; `path` is a pattern below the package."""
     system = {"Linux": "linux", "Darwin": "darwin"}[os.uname().sysname]
     machine = {"x86_64": "x64", "aarch64": "arm64", "arm64": "arm64"}[os.uname().machine]
-    program = CLIENTS / f"{package}-{system}-{machine}" / name
-    assert program.exists(), f"{program} is missing: run make test-e2e, which installs it"
-    return str(program)
+    folder = CLIENTS / f"{package}-{system}-{machine}"
+    found = next(folder.glob(path), None)
+    assert found is not None, f"{folder / path} is missing: run make test-e2e, which installs it"
+    return str(found)
+
+
+def seen(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What tests compare of an activity entry: all but ids, times, sizes and evidence."""
+    sent = [(one["model"], one["to"], one["upstream"]) for one in entry["sentTo"]]
+    assert sent == [(entry["model"], entry["to"], sent[0][2])]
+    return {
+        "client": entry["client"],
+        "protocol": entry["protocol"],
+        "model": entry["model"],
+        "to": f"{entry['to']}: {entry['provider']} at {sent[0][2]}",
+        "notes": {one["id"]: found(one) for one in entry["notes"]},
+        "side": entry["sideRequest"],
+        "scan": entry["scan"]["state"],
+        "outcome": entry["outcome"],
+        "usage": entry["usage"],
+    }
+
+
+def found(note: Mapping[str, Any]) -> str:
+    """`4/4 lines`, `name`, `listing`; with `, again` for what this conversation already carried."""
+    kinds = {"line": f"{note['matched']}/{note['distinctive']} lines", "reference": "name"}
+    return kinds.get(note["grade"], note["grade"]) + (", again" if note["resent"] else "")
+
+
+def counted(usage: Usage) -> dict[str, int | None]:
+    """Usage as an activity entry shows it."""
+    return usage.to_json()
+
+
+class Report(Protocol):
+    def __call__(
+        self, client: str, received: Sequence[Received], entries: Sequence[Mapping[str, Any]], how: str = ""
+    ) -> None: ...
+
+
+@pytest.fixture
+def report(request: pytest.FixtureRequest) -> Report:
+    """Tells at the end of the run what the entries, oldest first, say of a client.
+
+    The version is the one that its User-Agent names.
+    """
+    lines = request.config.stash.setdefault(LINES_SEEN, [])
+
+    def add(client: str, received: Sequence[Received], entries: Sequence[Mapping[str, Any]], how: str = "") -> None:
+        agent = next(value for one in received if (value := one.header("user-agent")))
+        number = re.search(r"\d+(\.\d+)+", agent)
+        assert number, f"no version in {agent!r}"
+        lines.append(f"{client} {number[0]}{how}:")
+        for entry in entries:
+            notes = ", ".join(sorted(f"{note['title']} {found(note)}" for note in entry["notes"])) or "no note"
+            side = " (side request)" if entry["sideRequest"] else ""
+            size = entry["bytes"]["request"]
+            lines.append(f"  {size:>7,} bytes of {entry['protocol']} to {entry['model']}{side}: {notes}")
+
+    return add
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if lines := config.stash.get(LINES_SEEN, []):
+        terminalreporter.section("what was seen of each client")
+        for line in lines:
+            terminalreporter.line(line)

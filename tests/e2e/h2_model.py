@@ -14,8 +14,8 @@ from addons.demo.authority import AuthorityPaths
 from addons.demo.model import Received, ScriptedModel
 
 
-def asgi(model: ScriptedModel) -> Any:
-    """The model as an ASGI application. It remembers requests; connections are not counted here."""
+def asgi(model: ScriptedModel, linger: float) -> Any:
+    """The model as an ASGI application. It remembers requests, refuses WebSockets, and does not count connections."""
 
     async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
         while scope["type"] == "lifespan":
@@ -29,32 +29,38 @@ def asgi(model: ScriptedModel) -> Any:
             body += message.get("body", b"")
             if message["type"] != "http.request" or not message.get("more_body"):
                 break
+        # A WebSocket that is refused gets an answer in its own name (ASGI's "websocket.http.response").
+        answer = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
         query = b"?" + scope["query_string"] if scope["query_string"] else b""
         headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
         answered = model.reply_to(
             Received(
-                scope["method"],
+                scope.get("method", "GET"),
                 (scope["raw_path"].partition(b"?")[0] + query).decode("latin-1"),
                 scope["http_version"],
                 headers,
                 body,
-                secure=scope["scheme"] == "https",
+                secure=scope["scheme"] in ("https", "wss"),
             )
         )
         content_type = (b"content-type", answered.content_type.encode())
-        await send({"type": "http.response.start", "status": answered.status, "headers": [content_type]})
+        await send({"type": f"{answer}.start", "status": answered.status, "headers": [content_type]})
         for position, chunk in enumerate(answered.chunks):
             if position and answered.delay:
                 await asyncio.sleep(answered.delay)
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+            await send({"type": f"{answer}.body", "body": chunk, "more_body": True})
+        await asyncio.sleep(linger)
+        await send({"type": f"{answer}.body", "body": b""})
 
     return application
 
 
 @asynccontextmanager
-async def serve_h2(model: ScriptedModel, authority: AuthorityPaths) -> AsyncIterator[int]:
-    """Serve the model over TLS with HTTP/2 until the block ends; gives the port."""
+async def serve_h2(model: ScriptedModel, authority: AuthorityPaths, *, linger: float = 0) -> AsyncIterator[int]:
+    """Serve the model over TLS with HTTP/2 until the block ends; gives the port.
+
+    `linger`: seconds between the last piece of an answer and its end, as a server has that counts before it hangs up.
+    """
     config = Config()
     config.loglevel = "WARNING"
     config.certfile, config.keyfile = str(authority.certificate), str(authority.key)
@@ -67,7 +73,7 @@ async def serve_h2(model: ScriptedModel, authority: AuthorityPaths) -> AsyncIter
     sockets.secure_sockets[0].listen()
     config.create_sockets = lambda: sockets  # type: ignore[method-assign]
     stop = asyncio.Event()
-    serving = asyncio.create_task(serve(asgi(model), config, shutdown_trigger=stop.wait))
+    serving = asyncio.create_task(serve(asgi(model, linger), config, shutdown_trigger=stop.wait))
     try:
         yield port
     finally:

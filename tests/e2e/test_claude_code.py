@@ -1,89 +1,123 @@
-"""Claude Code from npm against the scripted model: what its Read tool reads shows up, and again in the next turn."""
+"""Claude Code from npm against the scripted model: the notes that it reads, and its own memory, which it always sends."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from addons.demo.authority import AuthorityPaths
-from addons.demo.model import ScriptedModel
+from addons.demo.model import Received, ScriptedModel
 from addons.demo.reply import Reply, ToolCall, Turn, in_turn
-from tests.addons.conftest import HARBOUR, configuration
-from tests.e2e.conftest import Home, native_program, run_client
+from memory.exchange import Usage
+from tests.addons.conftest import configuration
+from tests.e2e.conftest import KEY, LAMP, Home, Report, counted, native_program, run_client, seen
 from tests.harness import SuiteProcess
 
 pytestmark = pytest.mark.e2e
 
-# Four lines of 24 characters or more; the heading, the tag and the list are too short.
-NOTE = """---
-tags: [work]
----
-# Lighthouse lamp
+READING = Usage(input=12, output=80, cache_read=11_000, cache_write=900)
+READ = Usage(input=9, output=14, cache_read=11_900, cache_write=310)
+AGAIN = Usage(input=7, output=6, cache_read=12_210, cache_write=40)
+COMMON = {
+    "client": "claude-code",
+    "protocol": "anthropic",
+    "to": "cloud: anthropic at api.anthropic.com:443",
+    "side": False,
+    "scan": "complete",
+    "outcome": "answered",
+}
 
-The lamp turns once in eleven seconds now.
-Ordered two spare bearings from the depot.
-- oil
-The keeper's log says the old lens fogged in May.
-Call the harbour office before the next spring tide.
-"""
+EVERYWHERE = "Answer the keeper in one short sentence only.\n"
+HERE = "The lamp room is painted white every spring.\n"
+LEARNED = "- The keeper likes tide tables in metres, not feet.\n"
 
 
-def test_a_note_it_reads_is_seen_and_seen_again_in_the_next_turn(
-    tmp_path: Path, home: Home, model: ScriptedModel, authority: AuthorityPaths
-) -> None:
-    vault = tmp_path / "vault"
-    (vault / "light").mkdir(parents=True)
-    (vault / "light" / "Lighthouse.md").write_text(NOTE)
-    (vault / "Harbour.md").write_text(HARBOUR)
-    note = vault / "light" / "Lighthouse.md"
-    model.script = in_turn(
-        [
-            Turn(Reply("I will read it.", (ToolCall("Read", {"file_path": str(note)}),)), "anthropic", asks_with_tools),
-            Turn(Reply("The lamp needs bearings."), "anthropic", asks_with_tools),
-        ],
-        otherwise=Reply("Fine."),
-    )
-    config = configuration(vault, {"anthropic": model.url})
-    with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
-        claude = native_program("@anthropic-ai/claude-code", "claude")
-        environment = home.environment(
+class ClaudeCode:
+    """Claude Code in a home of its own, sent through the suite."""
+
+    def __init__(self, home: Home, suite: SuiteProcess) -> None:
+        self._program = native_program("@anthropic-ai/claude-code", "claude")
+        self._project = home.project
+        self._environment = home.environment(
             suite,
             {
-                "ANTHROPIC_API_KEY": "dummy-key-of-the-tests",
+                "ANTHROPIC_API_KEY": KEY,
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
                 "DISABLE_AUTOUPDATER": "1",
                 "IS_SANDBOX": "1",
             },
         )
-        asked = run_client(
-            [claude, "-p", "What does the lamp need?", "--allowedTools", "Read", "--add-dir", str(vault)],
-            environment,
-            home.project,
-        )
-        assert (asked.returncode, asked.stdout) == (0, "The lamp needs bearings.\n"), asked.stderr
-        goes_on = run_client([claude, "-p", "--continue", "Thank you. Anything else?"], environment, home.project)
-        assert (goes_on.returncode, goes_on.stdout) == (0, "Fine.\n"), goes_on.stderr
 
-        carrying = [
-            entry
-            for entry in reversed(suite.activity())
-            if any(one["id"] == "vault/light/Lighthouse.md" and one["by"] == "content" for one in entry["notes"])
+    def ask(self, *arguments: str) -> str:
+        ran = run_client([self._program, "-p", *arguments], self._environment, self._project)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+
+def posts(model: ScriptedModel) -> list[Received]:
+    """What it asked the model; before that it looks for settings."""
+    asked = [one for one in model.received if one.method == "POST"]
+    assert {(one.target, one.http_version) for one in asked} == {("/v1/messages?beta=true", "1.1")}
+    return asked
+
+
+def test_a_note_it_reads_is_seen_and_seen_again_in_the_next_turn(
+    tmp_path: Path, home: Home, vault: Path, model: ScriptedModel, authority: AuthorityPaths, report: Report
+) -> None:
+    reads = ToolCall("Read", {"file_path": str(vault / "light" / "Lighthouse.md")})
+    model.script = in_turn(
+        [
+            Turn(Reply("I will read it.", (reads,), READING)),
+            Turn(Reply("The lamp needs bearings.", usage=READ)),
+            Turn(Reply("No, that is all.", usage=AGAIN)),
         ]
-        seen = [
-            next(
-                (one["matched"], one["distinctive"], one["resent"]) for one in entry["notes"] if one["by"] == "content"
-            )
-            for entry in carrying
+    )
+    config = configuration(vault, {"anthropic": model.url})
+    with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
+        claude = ClaudeCode(home, suite)
+        asked = claude.ask("What does the lamp need?", "--allowedTools", "Read", "--add-dir", str(vault))
+        assert asked == "The lamp needs bearings.\n"
+        assert claude.ask("--continue", "Thank you. Anything else?") == "No, that is all.\n"
+
+        entries = list(reversed(suite.activity(3)))
+        common = {**COMMON, "model": entries[0]["model"]}
+        assert [seen(entry) for entry in entries] == [
+            {**common, "notes": {}, "usage": counted(READING)},
+            {**common, "notes": {LAMP: "4/4 lines"}, "usage": counted(READ)},
+            {**common, "notes": {LAMP: "4/4 lines, again"}, "usage": counted(AGAIN)},
         ]
-        assert seen == [(4, 4, False), (4, 4, True)]
-        assert {entry["client"] for entry in carrying} == {"claude-code"}
-        assert {entry["protocol"] for entry in carrying} == {"anthropic"}
-        assert len({entry["conversation"] for entry in carrying}) == 1
-        assert all(entry["scan"]["state"] == "complete" and entry["outcome"] == "answered" for entry in carrying)
-        print(run_client([claude, "--version"], environment, home.project).stdout.strip(), "saw", seen)
+        assert [entry["bytes"]["request"] for entry in entries] == [len(one.body) for one in posts(model)]
+        assert len({entry["conversation"] for entry in entries}) == 1
+        report("Claude Code", posts(model), entries)
 
 
-def asks_with_tools(body: dict[str, object]) -> bool:
-    """A turn of the conversation, not one of the client's side requests."""
-    return bool(body.get("tools"))
+def test_its_own_memory_is_seen_though_nobody_asks_for_it(
+    tmp_path: Path, home: Home, model: ScriptedModel, authority: AuthorityPaths, report: Report
+) -> None:
+    folder = home.folder / ".claude"
+    learned = folder / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(home.project)) / "memory" / "MEMORY.md"
+    learned.parent.mkdir(parents=True)
+    learned.write_text(LEARNED)
+    (folder / "CLAUDE.md").write_text(EVERYWHERE)
+    (home.project / "CLAUDE.md").write_text(HERE)
+    model.script = lambda _protocol, _body: Reply("Good morning.", usage=AGAIN)
+    model.received.clear()
+    sources = [
+        {"name": "claude", "type": "claude_code", "path": str(folder)},
+        {"name": "project", "type": "markdown", "path": str(home.project)},
+    ]
+    config: dict[str, Any] = configuration(tmp_path, {"anthropic": model.url}, memory={"sources": sources})
+    with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
+        assert ClaudeCode(home, suite).ask("Good morning!") == "Good morning.\n"
+        [entry] = suite.activity(1)
+        project_memory = learned.relative_to(folder).as_posix()
+        memory = {
+            "claude/CLAUDE.md": "1/1 lines",
+            "project/CLAUDE.md": "1/1 lines",
+            f"claude/{project_memory}": "1/1 lines",
+        }
+        assert seen(entry) == {**COMMON, "model": entry["model"], "notes": memory, "usage": counted(AGAIN)}
+        report("Claude Code", posts(model), [entry], " with its own memory")

@@ -99,3 +99,34 @@ def test_what_was_given_out_is_a_copy() -> None:
     exposure.record([sighting()], CLOUD, NOON)
     exposure.to_json()["vault/Tides.md"]["models"].clear()
     assert exposure.to_json()["vault/Tides.md"]["models"] == {"claude-test": 1}
+
+
+def test_models_beyond_fifty_are_counted_together_the_rarest_first() -> None:
+    exposure = Exposure()
+
+    def send(model: str, times: int = 1) -> None:
+        for _ in range(times):
+            exposure.record([sighting()], SentTo(model, "cloud", "api.example:443"), NOON)
+
+    def models() -> dict[str, int]:
+        counted: dict[str, int] = exposure.to_json()["vault/Tides.md"]["models"]
+        return counted
+
+    for number in range(50):
+        send(f"model-{number:02}", 1 if number in {7, 8} else 2)
+    assert (len(models()), "others" in models()) == (50, False)
+    send("new")
+    assert "model-07" not in models()
+    assert (len(models()), models()["others"], models()["new"]) == (51, 1, 1)
+    send("newer")
+    assert "model-08" not in models()
+    assert (len(models()), models()["others"]) == (51, 2)
+    send("others", 3)
+    assert (len(models()), models()["others"]) == (51, 5)
+    send("new")
+    send("newer")
+    send("newest")  # the rarest itself now, and kept all the same
+    assert (len(models()), models()["newest"], models()["others"]) == (51, 1, 7)
+    for number in range(200):
+        send(f"made-up-{number}")
+    assert (len(models()), sum(models().values())) == (51, 98 + 2 + 3 + 3 + 200)

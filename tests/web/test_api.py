@@ -1,17 +1,22 @@
 """What each endpoint gives: exact shapes, errors, gzip and ETag."""
 
 import asyncio
+import csv
 import gzip
 import io
 import json
 import re
+import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import aiohttp
 import pytest
 
 from memory.exchange import Evidence, Exchange, Scan, SentTo, Sighting, Usage
 from memory.notes import MemoryDocument
+from tests.web.conftest import READ_ONLY
 from web.api import accepts_gzip
 
 START = datetime(2026, 3, 4, 5, 6, 7, 890_000, UTC)
@@ -211,7 +216,7 @@ async def test_an_activity_entry_is_given_whole(dashboard: Any) -> None:
                         "evidence": [{"pointer": "/messages/0/content", "lines": 1, "grade": "line"}],
                     }
                 ],
-                "decision": {"action": "allow", "rule": None},
+                "decision": {"action": "allow", "rule": None, "rules": []},
                 "scan": {"state": "complete", "reasons": []},
                 "usage": {"input": 12, "output": 34, "cacheRead": 5, "cacheWrite": 6},
                 "bytes": {"request": 100, "response": 200},
@@ -332,3 +337,59 @@ async def get_json(dashboard: Any, path: str) -> Any:
     async with dashboard.ask("GET", path) as answer:
         assert (answer.status, answer.content_type) == (200, "application/json")
         return await answer.json()
+
+
+async def test_the_activity_as_a_file(dashboard: Any) -> None:
+    for one in (exchange(1, CANARY, CAGE), exchange(2, client="=1+1")):
+        dashboard.services.activity.put(one)
+    entries = (await get_json(dashboard, "/api/activity"))["entries"]
+    async with dashboard.ask("GET", "/api/activity/export", token=READ_ONLY) as answer:
+        assert (answer.status, answer.headers["Content-Type"]) == (200, "application/jsonl; charset=utf-8")
+        assert re.fullmatch(
+            r'attachment; filename="mitmemory-activity-\d{8}-\d{6}\.jsonl"', answer.headers["Content-Disposition"]
+        )
+        assert [json.loads(line) for line in (await answer.text()).splitlines()] == entries[::-1]
+    async with dashboard.ask("GET", "/api/activity/export?format=csv") as answer:
+        assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
+        rows = list(csv.DictReader((await answer.text("utf-8-sig")).splitlines()))
+    assert [(row["id"], row["client"], row["note"]) for row in rows] == [
+        ("0001", "claude-code", CANARY.note),
+        ("0001", "claude-code", CAGE.note),
+        ("0002", "'=1+1", ""),
+    ]
+
+
+async def test_the_export_begins_where_it_shall(dashboard: Any) -> None:
+    for number in (1_700_000_000_000_000, 1_900_000_000_000_000):
+        dashboard.services.activity.put(replace(exchange(1), id=f"{number:014x}"))
+    for since, count in (("", 2), ("?since=30d", 1), ("?since=2023-11-14", 2), ("?since=2023-11-15", 1)):
+        async with dashboard.ask("GET", f"/api/activity/export{since}") as answer:
+            assert len((await answer.text()).splitlines()) == count, since
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("format=xlsx", "format can only be csv or jsonl"),
+        ("since=yesterday", "since must be a duration like 30d, or a time like 2026-03-04T05:06:07Z"),
+        ("since=", "since must be a duration like 30d, or a time like 2026-03-04T05:06:07Z"),
+        ("limit=5", "there is no parameter 'limit' here"),
+    ],
+)
+async def test_the_export_says_what_is_wrong_with_a_question(dashboard: Any, query: str, message: str) -> None:
+    async with dashboard.ask("GET", f"/api/activity/export?{query}") as answer:
+        assert await error_of(answer) == (400, {"code": "bad_request", "message": message})
+
+
+async def test_an_export_that_breaks_off_does_not_look_whole(dashboard: Any, monkeypatch: Any, caplog: Any) -> None:
+    async def broken(_: Any) -> Any:
+        yield [exchange(1).to_json()]
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr(dashboard.services.activity, "export", broken)
+    async with dashboard.ask("GET", "/api/activity/export") as answer:
+        assert answer.status == 200
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.text()
+    assert "the export of the activity broke off" in caplog.text
+    assert (await get_json(dashboard, "/api/activity"))["entries"] == []

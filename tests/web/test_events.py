@@ -105,6 +105,31 @@ async def test_a_reader_that_missed_nothing_gets_nothing(dashboard: Any) -> None
             assert [await stream.event() for _ in range(2)] == expected(hub, published + 1, published + 2)
 
 
+async def test_events_that_nobody_can_have_missed_are_not_kept(open_dashboard: Any) -> None:
+    async with open_dashboard(events=EventHub(return_seconds=0.0)) as dashboard:
+        hub = dashboard.services.events
+        async with listening(dashboard) as stream:
+            await stream.block()
+            publish(dashboard, 1)
+            assert await stream.event() == expected(hub, 1)[0]
+        async with asyncio.timeout(5):
+            while hub.readers:
+                await asyncio.sleep(0.01)
+                publish(dashboard, 2)  # the hub notices a gone reader when it writes
+        seen = hub.published
+        async with listening(dashboard, f"{hub.boot}-{seen}") as stream:
+            assert await stream.block() == RETRY
+            publish(dashboard, seen + 1)
+            assert await stream.event() == expected(hub, seen + 1)[0]
+        async with asyncio.timeout(5):
+            while hub.readers:
+                await asyncio.sleep(0.01)
+                publish(dashboard, 3)
+        publish(dashboard, 4)
+        async with listening(dashboard, f"{hub.boot}-{seen + 1}") as stream:
+            assert (await stream.block())["event"] == "resync"
+
+
 @pytest.mark.parametrize(
     "last",
     ["another-3", "{boot}-1", "{boot}-7", "{boot}-", "{boot}", "{boot}-x", "{boot}-٣", "-", "{boot}--1", "7" * 999],

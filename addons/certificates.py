@@ -1,0 +1,71 @@
+"""The installation's own authority: the files that clients are pointed at, made where they are not there yet."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import certifi
+
+BASENAME = "mitmproxy"
+CA = f"{BASENAME}-ca.pem"
+"""The authority's certificate and its private key."""
+CA_CERTIFICATE = f"{BASENAME}-ca-cert.pem"
+BUNDLE = "ca-bundle.pem"
+KEY_BITS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Where the files of an authority are. `folder` is mitmproxy's `confdir`."""
+
+    folder: Path
+
+    @property
+    def certificate(self) -> Path:
+        """The authority's certificate alone, for settings that add to the roots."""
+        return self.folder / CA_CERTIFICATE
+
+    @property
+    def bundle(self) -> Path:
+        """The public roots and that certificate, for settings that replace the roots."""
+        return self.folder / BUNDLE
+
+
+def certificates_of(state: Path) -> Certificates:
+    return Certificates(state / "mitmproxy")
+
+
+def ensure_certificates(state: Path, *, key_bits: int = KEY_BITS) -> Certificates:
+    """The files, those that are missing made as the proxy itself makes them at its first start.
+
+    Raises OSError where they can be neither read nor made, ValueError where the authority's file is damaged.
+    """
+    from mitmproxy.certs import CertStore  # noqa: PLC0415 - it takes a while to load, and a running suite does without
+
+    certificates = certificates_of(state)
+    certificates.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (certificates.folder / CA).exists():
+        CertStore.create_store(certificates.folder, BASENAME, key_bits)
+    CertStore.from_files(certificates.folder / CA, certificates.folder / f"{BASENAME}-dhparam.pem")
+    write_bundle(certificates.folder)
+    return certificates
+
+
+def write_bundle(confdir: Path) -> None:
+    """`SSL_CERT_FILE` and its kin replace the public roots, so they need a file that holds both.
+
+    A program may be reading it at this moment: it is replaced as a whole, and only when it changes.
+    """
+    certificate, bundle = confdir / CA_CERTIFICATE, confdir / BUNDLE
+    if not certificate.exists():
+        return
+    wanted = Path(certifi.where()).read_bytes() + certificate.read_bytes()
+    if bundle.exists() and bundle.read_bytes() == wanted:
+        return
+    unfinished = bundle.with_name(f"{BUNDLE}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(wanted)
+    unfinished.replace(bundle)

@@ -1,0 +1,155 @@
+"""Mends: what mitmproxy 12.3 makes of a few answers that are no fault, so that no client waits for ever.
+
+- Trailers after a chunked answer, and those of HTTP/2 on their way to HTTP/1.1, end in an exception. Here they are left
+  out, as a proxy may (RFC 9112, 7.1.2).
+- An interim answer of HTTP/1.1 (100, 103) is taken for the answer. Here it is left out, as mitmproxy does in HTTP/2.
+- A server that says in HTTP/2 that it takes no further requests (GOAWAY, as many do after some thousand) has all its
+  answers cut off. Here those that are under way are finished, and the next request has a new connection.
+- Requests that wait until the server takes more of them wait for ever once its connection is lost. Here they fail.
+- A server's reset is called one by the client.
+
+None of it is public API: tests/addons/test_mends.py notices when it changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import Any
+
+from h2.connection import ConnectionInputs, H2ConnectionStateMachine
+from h2.connection import ConnectionState as Http2State
+from h2.errors import ErrorCodes
+from h2.events import ConnectionTerminated, Event
+from h2.stream import StreamState
+from h11 import EndOfMessage
+from h11._readers import ChunkedReader
+from mitmproxy.connection import ConnectionState
+from mitmproxy.proxy import events
+from mitmproxy.proxy.layers.http import ErrorCode, RequestTrailers, ResponseProtocolError, ResponseTrailers, _http1
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.proxy.layers.http._http1 import Http1Client, Http1Server
+from mitmproxy.proxy.layers.http._http2 import Http2Client
+
+type Steps[T] = Generator[Any, Any, T]
+
+GONE = "the server takes no further requests on this connection"
+
+_INTERIM = re.compile(rb"HTTP/1\.\d 1(?!01)\d\d[^\n]*\n(?:[^\r\n][^\n]*\n)*\r?\n")
+
+
+class Mends:
+    """Replaces parts of mitmproxy while it runs."""
+
+    name = "mitmemory_mends"
+
+    def __init__(self) -> None:
+        self._originals: list[tuple[object, str, Any]] = []
+
+    def running(self) -> None:
+        self._replace(_http1, "ChunkedReader", WithoutTrailers)
+        for side in (Http1Client, Http1Server):
+            self._replace(side, "send", _send_no_trailers(side.send))
+        self._replace(Http1Client, "read_headers", _skip_interim_answers(Http1Client.read_headers))
+        # To h2 a connection is closed by GOAWAY, and what still comes on it an error.
+        transitions, going = H2ConnectionStateMachine._transitions, (Http2State.CLIENT_OPEN, ConnectionInputs.RECV_GOAWAY)
+        self._replace(
+            H2ConnectionStateMachine, "_transitions", {**transitions, going: (None, Http2State.CLIENT_OPEN)}
+        )
+        self._replace(Http2Client, "handle_h2_event", _let_it_finish(Http2Client.handle_h2_event))
+        self._replace(Http2Client, "close_connection", _tell_those_who_wait(Http2Client.close_connection))
+
+    def done(self) -> None:
+        while self._originals:
+            setattr(*self._originals.pop())
+
+    def _replace(self, owner: Any, name: str, new: Any) -> None:
+        self._originals.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, new)
+
+
+class WithoutTrailers(ChunkedReader):
+    """Reads a chunked body, and its trailers not."""
+
+    def __call__(self, buf: Any) -> Any:
+        event = super().__call__(buf)
+        return EndOfMessage() if isinstance(event, EndOfMessage) else event
+
+
+def _send_no_trailers(original: Callable[..., Steps[None]]) -> Callable[..., Steps[None]]:
+    def send(side: Http1Client | Http1Server, event: Any) -> Steps[None]:
+        if not isinstance(event, RequestTrailers | ResponseTrailers):
+            yield from original(side, event)
+
+    return send
+
+
+def _skip_interim_answers(original: Callable[..., Steps[None]]) -> Callable[..., Steps[None]]:
+    def read_headers(client: Http1Client, event: events.ConnectionEvent) -> Steps[None]:
+        if client.request and isinstance(event, events.DataReceived):
+            while found := _INTERIM.match(bytes(client.buf)):
+                client.buf.maybe_extract_at_most(found.end())
+        yield from original(client, event)
+
+    return read_headers
+
+
+def _let_it_finish(original: Callable[..., Steps[bool]]) -> Callable[..., Steps[bool]]:
+    def handle_h2_event(client: Http2Client, event: Event) -> Steps[bool]:
+        leaves = isinstance(event, ConnectionTerminated) and event.error_code == ErrorCodes.NO_ERROR
+        stop = (yield from _take_leave(client, event)) if leaves else (yield from _by_server(original(client, event)))
+        if not stop and _is_leaving(client) and not client.streams:
+            yield from client.close_connection(GONE)
+            return True
+        return stop
+
+    return handle_h2_event
+
+
+def _take_leave(client: Http2Client, event: ConnectionTerminated) -> Steps[bool]:
+    """Keep what the server still answers. mitmproxy takes no connection for a new request that cannot be written to."""
+    client.conn.state &= ~ConnectionState.CAN_WRITE
+    last = event.last_stream_id or 0
+    for stream in list(client.streams):
+        if stream > last or client.h2_conn.streams[stream].state_machine.state is StreamState.OPEN:
+            client.streams.pop(stream)  # not taken, or its request is not wholly sent and never will be
+            yield _failed(stream, GONE)
+    yield from _fail_those_who_wait(client, GONE)
+    return False
+
+
+def _is_leaving(client: Http2Client) -> bool:
+    return client.conn.state is ConnectionState.CAN_READ
+
+
+def _by_server(steps: Steps[bool]) -> Steps[bool]:
+    """The same commands; mitmproxy has the words "reset by client" for both sides."""
+    while True:
+        try:
+            command = next(steps)
+        except StopIteration as end:
+            return bool(end.value)
+        if isinstance(command, ReceiveHttp) and isinstance(command.event, ResponseProtocolError):
+            command.event = replace(command.event, message=command.event.message.replace("by client", "by server"))
+        yield command
+
+
+def _tell_those_who_wait(original: Callable[..., Steps[None]]) -> Callable[..., Steps[None]]:
+    def close_connection(client: Http2Client, message: str) -> Steps[None]:
+        yield from original(client, message)
+        yield from _fail_those_who_wait(client, message)
+
+    return close_connection
+
+
+def _fail_those_who_wait(client: Http2Client, message: str) -> Steps[None]:
+    """Fail the requests for which the server had no stream free. They have no number of its own yet."""
+    while client.stream_queue:
+        theirs, _ = client.stream_queue.popitem()
+        client.their_stream_id[-theirs] = theirs
+        yield _failed(-theirs, message)
+
+
+def _failed(stream: int, message: str) -> ReceiveHttp:
+    return ReceiveHttp(ResponseProtocolError(stream, message, ErrorCode.GENERIC_SERVER_ERROR))

@@ -1,0 +1,79 @@
+"""The commands, called as mitmproxy calls them."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+from mitmproxy.addons.view import View
+from mitmproxy.test import taddons
+
+from addons.annotate import ENTRY, NOTES, annotate
+from addons.commands import Commands
+from memory.library import NoteLibrary
+from memory.notes import MemoryDocument
+from memory.scan import Scanner
+from tests.addons.parts import MESSAGES, TIDES, Shelf, exchange_of, flow_to
+
+
+class Desk:
+    def __init__(self, context: taddons.context) -> None:
+        self.shelf = Shelf()
+        self.library = NoteLibrary([self.shelf])
+        self.master = context.master
+        self.call = context.master.commands.call
+        context.master.addons.add(Commands(self.library, Scanner(), largest_body=10**6))
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    with taddons.context(View()) as context:
+        desk = Desk(context)
+        await desk.library.scan()
+        yield desk
+        await desk.library.aclose()
+
+
+async def test_refresh_reads_the_sources_again(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    desk.shelf.documents.append(MemoryDocument("Clock.md", "The brass clock strikes thirteen on Mondays."))
+    caplog.set_level(logging.INFO)
+    desk.call("memory.refresh")
+    desk.call("memory.refresh")  # while it is at it: once is enough
+    async with asyncio.timeout(20):
+        while "2 notes read" not in caplog.text:  # noqa: ASYNC110 - a log has no event
+            await asyncio.sleep(0.01)
+    assert (desk.shelf.loads, caplog.text.count("notes read")) == (2, 1)
+
+
+async def test_notes_lists_id_title_and_lines(desk: Desk) -> None:
+    assert desk.call("memory.notes") == [("vault/Tides.md", "Tides", "2")]
+
+
+async def test_scan_looks_again_with_the_notes_of_now(desk: Desk) -> None:
+    body = gzip.compress(json.dumps({"messages": [{"role": "user", "content": TIDES}]}).encode())
+    known, unknown = (flow_to(MESSAGES, body, headers={"Content-Encoding": "gzip"}) for _ in range(2))
+    annotate(known, exchange_of())
+    assert known.comment == "0 notes -> claude-test (cloud)"
+    desk.call("memory.scan", [known, unknown])
+    assert (known.comment, unknown.comment) == ("1 note -> claude-test (cloud)", "1 note")
+    assert known.metadata[NOTES] == unknown.metadata[NOTES] == ["vault/Tides.md"]
+    assert [note["matched"] for note in known.metadata[ENTRY]["notes"]] == [2]
+    assert ENTRY not in unknown.metadata
+
+
+async def test_scan_says_what_it_cannot_read(desk: Desk) -> None:
+    flow = flow_to(MESSAGES, b"no gzip", headers={"Content-Encoding": "gzip"})
+    desk.call("memory.scan", [flow])
+    assert (flow.comment, flow.metadata[NOTES]) == ("unscanned", [])
+
+
+async def test_scan_takes_what_a_filter_finds_as_in_the_console(desk: Desk) -> None:
+    flow = flow_to(MESSAGES, {"messages": [{"role": "user", "content": TIDES}]})
+    view = desk.master.addons.get("view")
+    view.add([flow])
+    desk.master.commands.execute("memory.scan @all")
+    assert flow.comment == "1 note"

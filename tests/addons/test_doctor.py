@@ -1,0 +1,335 @@
+"""`mitmemory doctor`: each thing that can be wrong is found, and the mend said."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import certifi
+import pytest
+import yaml
+
+from addons import cli
+from addons import doctor_checks as checks
+from addons.certificates import BUNDLE, CA, CA_CERTIFICATE, Certificates, ensure_certificates, write_bundle
+from addons.config import Address, Config, DashboardConfig, ProxyConfig
+from addons.demo.authority import AuthorityPaths
+from addons.doctor_checks import Check
+from addons.presence import Presence
+from tests.addons.conftest import configuration
+from tests.harness import MITMEMORY, RawUpstream, SuiteProcess, free_port
+
+NOW = datetime.now(UTC)
+PROXY = "127.0.0.1:8080"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state directory with an authority of its own."""
+    state = tmp_path_factory.mktemp("state")
+    ensure_certificates(state)
+    return state
+
+
+@pytest.fixture
+def certificates(made: Path, tmp_path: Path) -> Certificates:
+    """A copy, to be broken."""
+    for file in (made / "mitmproxy").iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+        (tmp_path / file.name).chmod(0o600)
+    return Certificates(tmp_path)
+
+
+def states(found: list[Check]) -> dict[str, str]:
+    return {check.name: check.state for check in found}
+
+
+# ---- the authority
+
+
+def test_the_authority_is_made_once_as_the_proxy_makes_it(made: Path) -> None:
+    folder = made / "mitmproxy"
+    before = {name: (folder / name).read_bytes() for name in (CA, CA_CERTIFICATE, BUNDLE)}
+    stamp = (folder / BUNDLE).stat().st_mtime_ns
+    assert ensure_certificates(made) == Certificates(folder)
+    assert {name: (folder / name).read_bytes() for name in before} == before
+    assert (folder / BUNDLE).stat().st_mtime_ns == stamp
+    assert before[BUNDLE] == Path(certifi.where()).read_bytes() + before[CA_CERTIFICATE]
+    assert (folder / CA).stat().st_mode & 0o077 == folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_bundle_of_another_authority_is_replaced_as_a_whole(certificates: Certificates) -> None:
+    certificates.bundle.write_text("old")
+    write_bundle(certificates.folder)
+    assert certificates.bundle.read_bytes().endswith(certificates.certificate.read_bytes())
+    assert not list(certificates.folder.glob(f"{BUNDLE}.*"))
+
+
+def test_a_damaged_authority_is_an_error(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "mitmproxy").mkdir()
+    (tmp_path / "mitmproxy" / CA).write_text("nothing of the kind")
+    with pytest.raises(ValueError):
+        ensure_certificates(tmp_path)
+
+
+def test_a_sound_authority(certificates: Certificates) -> None:
+    found = list(checks.authority(certificates, NOW))
+    assert states(found) == {"Authority": "fine", "Clock": "fine", "Bundle": "fine"}
+    assert not any(check.mend for check in found)
+
+
+def test_no_authority_yet_is_nothing_wrong(tmp_path: Path) -> None:
+    [found] = checks.authority(Certificates(tmp_path), NOW)
+    assert (found.name, found.state, found.mend) == ("Authority", "note", "`mitmemory env` makes it")
+
+
+def test_a_wrong_clock(certificates: Certificates) -> None:
+    early = list(checks.authority(certificates, NOW - timedelta(days=400)))
+    late = list(checks.authority(certificates, NOW + timedelta(days=20_000)))
+    assert states(early)["Clock"] == states(late)["Clock"] == "wrong"
+    assert "is valid from" in early[1].found
+    assert "was valid until" in late[1].found
+
+
+def break_bundle(certificates: Certificates) -> None:
+    certificates.bundle.write_bytes(Path(certifi.where()).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("harm", "name", "said"),
+    [
+        (lambda one: one.bundle.unlink(), "Bundle", "is missing"),
+        (break_bundle, "Bundle", "lacks the authority"),
+        (lambda one: one.certificate.unlink(), "Authority", "cannot be read (No such file or directory)"),
+        (lambda one: one.certificate.write_text("x"), "Authority", "are damaged"),
+        (lambda one: (one.folder / CA).write_text("x"), "Authority", "are damaged"),
+        (lambda one: (one.folder / CA).chmod(0o644), "Authority", "others may read the key"),
+    ],
+)
+def test_what_is_wrong_with_the_authority(
+    certificates: Certificates, harm: Callable[[Certificates], Any], name: str, said: str
+) -> None:
+    harm(certificates)
+    [found] = [check for check in checks.authority(certificates, NOW) if check.state == "wrong"]
+    assert found.name == name
+    assert said in found.found
+    assert found.mend
+
+
+def test_a_certificate_of_another_authority(certificates: Certificates, authority: AuthorityPaths) -> None:
+    certificates.certificate.write_bytes(authority.authority.read_bytes())
+    found = states(list(checks.authority(certificates, NOW)))
+    assert found == {"Authority": "wrong", "Clock": "fine", "Bundle": "wrong"}
+
+
+# ---- packages
+
+
+def test_the_packages_are_those_that_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    [found] = checks.packages()
+    assert (found.state, found.mend) == ("fine", "")
+    needs = ["rich>=999", "no-such-package>=1", "mitmproxy<1; python_version < '3'", "aiohttp>=1", "!!"]
+    monkeypatch.setattr("addons.doctor_checks.metadata.requires", lambda _name: needs)
+    [found] = checks.packages()
+    version = metadata.version("rich")
+    assert (found.state, found.found) == ("wrong", f"rich is {version}, not >=999; no-such-package is missing")
+
+
+# ---- ports
+
+
+def config_of(tmp_path: Path, port: int = 0) -> Config:
+    free = Address("127.0.0.1", 0)
+    return Config(
+        proxy=ProxyConfig(Address("127.0.0.1", port), inspector=None), dashboard=DashboardConfig(free), state=tmp_path
+    )
+
+
+def test_ports_that_are_free_ours_or_taken(tmp_path: Path) -> None:
+    suite = Presence(1, "", PROXY, "127.0.0.1:8090", "")
+    assert checks.ports(config_of(tmp_path), None).state == "note"
+    assert checks.ports(config_of(tmp_path), suite).state == "fine"
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        found = checks.ports(config_of(tmp_path, port), None)
+    assert found == Check(
+        "Ports",
+        "wrong",
+        f"127.0.0.1:{port} cannot be used (Address already in use); it is no suite of ours",
+        "end the program that has it, or set proxy.listen to another port",
+    )
+
+
+# ---- the shell
+
+
+def variables(certificates: Certificates, **changes: str | None) -> dict[str, str]:
+    bundle, alone = str(certificates.bundle), str(certificates.certificate)
+    names = {"SSL_CERT_FILE": bundle, "REQUESTS_CA_BUNDLE": bundle, "CURL_CA_BUNDLE": bundle}
+    given = {
+        "HTTPS_PROXY": f"http://{PROXY}",
+        "NO_PROXY": "localhost,127.0.0.1,::1",
+        "NODE_EXTRA_CA_CERTS": alone,
+        **names,
+    }
+    return {name: value for name, value in (given | changes).items() if value is not None}
+
+
+def test_a_shell_that_is_set_up(certificates: Certificates) -> None:
+    found = list(checks.environment(PROXY, certificates, variables(certificates)))
+    assert set(states(found).values()) == {"fine"}
+    assert len(found) == 6
+
+
+def test_a_shell_that_is_not_set_up_is_nothing_wrong(certificates: Certificates) -> None:
+    [found] = checks.environment(PROXY, certificates, {"SSL_CERT_FILE": "/nowhere"})
+    assert (found.name, found.state) == ("This shell", "note")
+    [found] = checks.environment(PROXY, certificates, {"https_proxy": "http://me:secret@corp.example:3128"})
+    assert (found.state, found.found) == ("note", f"it leads to http://corp.example:3128, not to {PROXY}")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8080", "http://me:x@127.0.0.1:8080/", "127.0.0.1:8080", "http://localhost:8080"]
+)
+def test_every_spelling_of_the_proxy_is_known(certificates: Certificates, url: str) -> None:
+    found = states(list(checks.environment(PROXY, certificates, variables(certificates, HTTPS_PROXY=url))))
+    assert found["HTTPS_PROXY"] == "fine"
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8081", "http://127.0.0.1", "http://[::1", "http://h:99999", "x"])
+def test_another_proxy_is_not_taken_for_ours(certificates: Certificates, url: str) -> None:
+    [found] = checks.environment(PROXY, certificates, variables(certificates, HTTPS_PROXY=url))
+    assert (found.name, found.state) == ("HTTPS_PROXY", "note")
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "state", "said"),
+    [
+        ({"NO_PROXY": None}, "NO_PROXY", "wrong", "it lacks localhost"),
+        ({"NO_PROXY": "localhost"}, "NO_PROXY", "wrong", "it lacks localhost"),
+        ({"NO_PROXY": "localhost,127.0.0.1,*"}, "NO_PROXY", "wrong", "`*` leads requests"),
+        ({"NO_PROXY": "localhost,127.0.0.1,.anthropic.com"}, "NO_PROXY", "wrong", "`anthropic.com` leads"),
+        ({"NO_PROXY": "localhost,127.0.0.1,Api.Anthropic.com"}, "NO_PROXY", "wrong", "leads requests"),
+        ({"NO_PROXY": "localhost,127.0.0.1,c.com"}, "NO_PROXY", "fine", "c.com"),
+        ({"NODE_EXTRA_CA_CERTS": None}, "NODE_EXTRA_CA_CERTS", "note", "not set: Claude Code may refuse"),
+        ({"NODE_EXTRA_CA_CERTS": "/no/where.pem"}, "NODE_EXTRA_CA_CERTS", "wrong", "there is no file"),
+        ({"SSL_CERT_FILE": certifi.where()}, "SSL_CERT_FILE", "wrong", "lacks this installation's authority"),
+        ({"CURL_CA_BUNDLE": __file__}, "CURL_CA_BUNDLE", "wrong", "lacks this installation's authority"),
+    ],
+)
+def test_what_is_wrong_with_a_shell(
+    certificates: Certificates, changes: Mapping[str, str | None], name: str, state: str, said: str
+) -> None:
+    found = list(checks.environment(PROXY, certificates, variables(certificates, **changes)))
+    assert {check.name for check in found if check.state != "fine"} == ({name} if state != "fine" else set())
+    [one] = [check for check in found if check.name == name]
+    assert one.state == state
+    assert said in one.found
+
+
+def test_the_certificate_alone_where_the_roots_are_replaced(certificates: Certificates) -> None:
+    alone = str(certificates.certificate)
+    found = states(list(checks.environment(PROXY, certificates, variables(certificates, SSL_CERT_FILE=alone))))
+    assert (found["SSL_CERT_FILE"], found["NODE_EXTRA_CA_CERTS"]) == ("wrong", "fine")
+
+
+# ---- the command
+
+
+def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    command = [str(MITMEMORY), "doctor", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env=clean | {"COLUMNS": "200"} | environ
+    )
+
+
+def test_a_running_suite_and_its_shell(
+    tmp_path: Path, vault: Path, upstream: RawUpstream, authority: AuthorityPaths
+) -> None:
+    config = configuration(vault, {"anthropic": f"https://127.0.0.1:{upstream.port}"})
+    connections = upstream.connections
+    with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
+        command = [str(MITMEMORY), "with", "--config", str(suite.config), "--", str(MITMEMORY), "doctor"]
+        ran = subprocess.run(
+            [*command, "--config", str(suite.config), "--json"], capture_output=True, text=True, check=False
+        )
+        found = {check["name"]: check for check in json.loads(ran.stdout)["checks"]}
+        assert {name for name, check in found.items() if check["state"] == "wrong"} == set()
+        for name in ("Ports", "Proxy", "Trust", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "Clock", "Bundle"):
+            assert found[name]["state"] == "fine", found[name]
+        assert found["Notes: vault"]["found"] == "2 notes"
+        assert ran.returncode == 0
+        # It has left no trace: nothing went to the provider, and nothing was recorded.
+        assert suite.api("api/activity").body["entries"] == []
+        assert upstream.connections == connections
+
+        # An authority that was replaced while the suite runs.
+        ca = suite.ca.read_bytes()
+        suite.ca.write_bytes(authority.authority.read_bytes())
+        broken = json.loads(run("--config", str(suite.config), "--json").stdout)["checks"]
+        assert {"Authority", "Bundle", "Trust"} <= {check["name"] for check in broken if check["state"] == "wrong"}
+        suite.ca.write_bytes(ca)
+
+
+def test_a_proxy_that_does_not_answer_is_said(made: Path) -> None:
+    gone = Presence(1, "", f"127.0.0.1:{free_port()}", "", str(made / "mitmproxy"))
+    [found] = checks.through_the_proxy(gone)
+    assert (found.name, found.state) == ("Proxy", "wrong")
+
+
+def test_faults_of_the_configuration_are_shown_and_what_depends_on_it_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "mitm.yaml"
+    file.write_text("mode: x\nproxy: {lisen: 1}\n")
+    ran = run("--config", str(file))
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert f"{file}:1: mode: `x` is not one of annotate, dispatch" in ran.stdout
+    assert "did you mean `listen`?" in ran.stdout
+    assert "Ports" not in ran.stdout
+    assert ran.stdout.rstrip().endswith("2 to mend.")
+
+
+def test_a_fresh_installation_has_nothing_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    for name in ("https_proxy", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "mitm.yaml"
+    state = tmp_path / "state"
+    proxy = {"listen": "127.0.0.1:0", "inspector": None}
+    written: dict[str, Any] = {"proxy": proxy, "dashboard": {"listen": "127.0.0.1:0"}, "state": str(state)}
+    file.write_text(yaml.safe_dump(written))
+    assert cli.main(["doctor", "--config", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "Nothing is wrong." in out
+    assert "there is none yet" in out
+    assert not state.exists()
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    written["memory"] = {"sources": [{"name": "[red]", "path": str(empty)}, {"name": "gone", "path": "/no/such"}]}
+    file.write_text(yaml.safe_dump(written | {"state": None}))
+    assert cli.main(["doctor", "--config", str(file)]) == 1
+    out = capsys.readouterr().out
+    assert "Notes: [red]" in out
+    assert "it holds no note" in out
+    assert "nothing is kept" in out
+    assert out.rstrip().endswith("2 to mend.")
+
+
+def test_the_clients_that_are_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "claude").write_text("#!/bin/sh\n")
+    (tmp_path / "claude").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert list(checks.programs()) == [
+        Check("claude", "fine", str(tmp_path / "claude"), "start it with `mitmemory with -- claude`"),
+        Check("codex", "note", "not on the PATH"),
+        Check("gemini", "note", "not on the PATH"),
+    ]

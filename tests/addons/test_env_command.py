@@ -1,0 +1,196 @@
+"""`mitmemory env` and `mitmemory hmac`: what is printed, and what is said instead. No suite runs."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from addons import cli
+from addons.certificates import CA, certificates_of
+from addons.clients import hmac_of
+from addons.env_command import thumbprint
+from addons.presence import Announcement, Presence
+from tests.harness import MITMEMORY
+
+type Run = Callable[..., tuple[int, str, str]]
+KEY = "sk-test-a-key-that-is-nobodys"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "my state"
+
+
+@pytest.fixture
+def config(tmp_path: Path, state: Path) -> Path:
+    return write(tmp_path, state=str(state))
+
+
+def write(folder: Path, **config: Any) -> Path:
+    file = folder / "mitm.yaml"
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, config: Path) -> Run:
+    """(exit code, stdout, stderr)"""
+
+    def ran(command: str, *arguments: str, stdin: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        code = cli.main([command, "--config", str(config), *arguments])
+        return code, *capsys.readouterr()
+
+    return ran
+
+
+# ---- env
+
+
+def test_it_makes_the_authority_and_prints_nothing_but_variables(run: Run, state: Path) -> None:
+    code, out, err = run("env", "--shell", "bash")
+    assert (code, err) == (0, "")
+    assert f"export SSL_CERT_FILE='{state}/mitmproxy/ca-bundle.pem'" in out.splitlines()
+    assert all(line.startswith("export ") for line in out.splitlines())
+    assert (state / "mitmproxy" / CA).stat().st_mode & 0o077 == 0
+    assert run("env", "--shell", "bash") == (0, out, "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no bash")
+def test_bash_can_evaluate_it(config: Path, state: Path) -> None:
+    script = (
+        f"eval \"$('{MITMEMORY}' env --config '{config}' --shell bash)\"; echo \"$HTTPS_PROXY $NODE_EXTRA_CA_CERTS\""
+    )
+    ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"http://127.0.0.1:8080 {state}/mitmproxy/mitmproxy-ca-cert.pem\n"
+
+
+@pytest.mark.parametrize(
+    ("shell", "start"),
+    [
+        ("/bin/zsh", "export HTTPS_PROXY="),
+        ("/usr/bin/fish", "set -gx HTTPS_PROXY "),
+        ("/usr/bin/pwsh", "$env:HTTPS_PROXY = "),
+        ("/bin/ksh", "export HTTPS_PROXY="),
+        ("", "export HTTPS_PROXY="),
+    ],
+)
+def test_the_shell_is_told_by_its_variable(run: Run, shell: str, start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELL", shell)
+    assert run("env")[1].startswith(start)
+
+
+def test_a_client_that_there_is_not(run: Run, state: Path) -> None:
+    code, out, err = run("env", "--client", "nix")
+    assert (code, out) == (2, "")
+    assert err.startswith("mitmemory: there is no client nix: name one of claude-code, ")
+    assert not state.exists()
+
+
+def test_the_commands_for_the_whole_machine(run: Run, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    code, out, err = run("env", "--system")
+    assert (code, err) == (0, "")
+    assert out.startswith("# Set (macOS)")
+    assert f"'{state}/mitmproxy/mitmproxy-ca-cert.pem'" in out
+    assert "HTTPS_PROXY" not in out
+
+
+def test_the_thumbprint_is_openssls(run: Run, state: Path) -> None:
+    run("env")
+    certificates = certificates_of(state)
+    command = ["openssl", "x509", "-noout", "-fingerprint", "-sha1", "-in", str(certificates.certificate)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert thumbprint(certificates) == said.strip().partition("=")[2].replace(":", "")
+
+
+def test_port_0_is_known_once_a_suite_runs(run: Run, config: Path, state: Path) -> None:
+    write(config.parent, state=str(state), proxy={"listen": "127.0.0.1:0"})
+    code, out, err = run("env")
+    assert (code, out) == (2, "")
+    assert (
+        err
+        == "mitmemory: proxy.listen has port 0, another one with each start: start mitmemory first, or name a port\n"
+    )
+    said = Announcement(state, Presence(os.getpid(), str(config), "127.0.0.1:12345", "127.0.0.1:2", "/elsewhere"))
+    said.announce()
+    code, out, err = run("env", "--shell", "bash")
+    said.withdraw()
+    assert (code, err) == (0, "")
+    assert "export HTTPS_PROXY=http://127.0.0.1:12345\n" in out
+    assert "export NODE_EXTRA_CA_CERTS=/elsewhere/mitmproxy-ca-cert.pem\n" in out
+
+
+def test_without_a_state_directory_there_is_nothing_to_point_at(run: Run, config: Path) -> None:
+    write(config.parent, state=None)
+    for command in ("env", "hmac"):
+        code, out, err = run(command)
+        assert (code, out) == (2, "")
+        assert err.startswith("mitmemory: state is null")
+        assert err.count("\n") == 1
+
+
+def test_a_damaged_authority_is_said(run: Run, state: Path) -> None:
+    (state / "mitmproxy").mkdir(parents=True)
+    (state / "mitmproxy" / CA).write_text("x")
+    code, out, err = run("env")
+    assert (code, out) == (1, "")
+    assert err == f"mitmemory: the authority in {state / 'mitmproxy'} is damaged: remove that folder for a new one\n"
+
+
+@pytest.mark.parametrize("command", ["env", "hmac"])
+def test_a_state_directory_that_cannot_be_used_is_said(run: Run, state: Path, command: str) -> None:
+    state.write_text("a file")
+    code, out, err = run(command)
+    assert (code, out) == (1, "")
+    assert err.endswith("set state to another directory\n")
+    assert err.count("\n") == 1
+
+
+# ---- hmac
+
+
+def test_the_hmac_of_a_key_from_stdin(run: Run, state: Path) -> None:
+    code, out, err = run("hmac", stdin=f"  {KEY}\r\nmore\n")
+    assert (code, err) == (0, "")
+    assert out == hmac_of((state / "client-key").read_bytes(), KEY) + "\n"
+    assert run("hmac", stdin=KEY) == (0, out, "")
+    assert all(KEY.encode() not in file.read_bytes() for file in state.rglob("*") if file.is_file())
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_hmac_of_a_key_that_is_typed(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def typed(prompt: str) -> str:
+        asked.append(prompt)
+        return KEY
+
+    monkeypatch.setattr("getpass.getpass", typed)
+    monkeypatch.setattr("sys.stdin", Terminal())
+    assert cli.main(["hmac", "--config", str(config)]) == 0
+    assert asked == ["API key: "]
+
+
+@pytest.mark.parametrize("stdin", ["", "\n", "  \n"])
+def test_no_key_is_wrong_input(run: Run, stdin: str) -> None:
+    assert run("hmac", stdin=stdin) == (2, "", "mitmemory: no API key came: type it, or send it to stdin\n")
+
+
+def test_a_damaged_key_is_said(run: Run, state: Path) -> None:
+    state.mkdir()
+    (state / "client-key").write_bytes(b"short")
+    code, out, err = run("hmac", stdin=KEY)
+    assert (code, out) == (1, "")
+    assert "client-key is damaged" in err

@@ -1,0 +1,16 @@
+"""A program as a user writes it: nothing in it knows of the proxy. Prints what it got, as JSON."""
+
+import json
+import sys
+
+import anthropic
+
+prompt, thanks = json.load(sys.stdin)
+client = anthropic.Anthropic(api_key="dummy", max_retries=0)
+
+messages = [{"role": "user", "content": prompt}]
+first = client.messages.create(model="claude-test", max_tokens=100, messages=messages).content[0].text
+messages += [{"role": "assistant", "content": first}, {"role": "user", "content": thanks}]
+with client.messages.stream(model="claude-test", max_tokens=100, messages=messages) as stream:
+    pieces = list(stream.text_stream)
+print(json.dumps([first, "".join(pieces)]))
