@@ -23,7 +23,7 @@ _STEP = 64 * 1024
 """Bytes looked at in one go: a chunk of nothing but line ends would otherwise become a list of as many lines."""
 
 _BOM = b"\xef\xbb\xbf"
-_BEFORE = re.compile(rb"\A(?:\xef\xbb\xbf|\s)++")
+_BEFORE = re.compile(rb"\A(?:\s++|\xef\xbb\xbf)++")
 _LINES_OF_JSON = ("ndjson", "jsonl", "json-lines")
 
 # Up to the next bracket, whole strings passed over, or to the quote of a string that is cut off.
