@@ -77,14 +77,48 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
+class RulePart:
+    """What one rule had to do with a decision: the action that it asked for, and the ids of the notes it asked it for.
+
+    No notes: it judged the request itself. The action is what became of it: that of a rule which redirects is `block` when
+    no target took the request.
+    """
+
+    rule: str
+    action: Action
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.rule, "action": self.action, "notes": list(self.notes)}
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """A note whose text is withheld, and what stands in its place."""
+
+    note: str
+    placeholder: str
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
-    """What was done with a request, and by which rule (None: no rule had a part in it)."""
+    """What is done with a request, and by which rule (None: no rule had a part in it).
+
+    `rule` is the first of those that asked for the action, `parts` are all that had a part in it, in their order.
+    """
 
     action: Action = "allow"
     rule: str | None = None
+    parts: tuple[RulePart, ...] = ()
+    redactions: tuple[Redaction, ...] = ()
+    """To be made whenever the request is sent, whatever the action is."""
+    targets: tuple[str, ...] = ()
+    """Where it may be sent instead, in the order in which they are tried; empty unless a rule redirects."""
+    hold_for: float | None = None
+    """Seconds that a request waits for a person; None unless a rule holds it."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"action": self.action, "rule": self.rule}
+        return {"action": self.action, "rule": self.rule, "rules": [part.to_json() for part in self.parts]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,10 @@ from typing import Any
 
 import yaml
 
+from memory.notes import SHARES, Share
+
 _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_SHARE_LINE = re.compile(r"^share:[ \t]*[\"']?(\w+)[\"']?[ \t]*(?:#.*)?$", re.IGNORECASE | re.MULTILINE)
 
 
 class _AsWritten(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen when libyaml is there
@@ -113,6 +116,25 @@ def split_frontmatter(text: str) -> tuple[dict[str, Any] | None, str, str | None
 
 def title_in(value: Any) -> str | None:
     return value.strip() or None if isinstance(value, str) else None
+
+
+def share_in(value: Any) -> tuple[Share | None, str | None]:
+    """(how the note may be shared, warning). `true` is another program's word for a note that is published, and none of ours."""
+    if value is None:
+        return None, None
+    written = value.strip().lower() if isinstance(value, str) else ""
+    for share in SHARES:
+        if written == share:
+            return share, None
+    if written in {"true", ""} and isinstance(value, str):
+        return None, None
+    return None, f"`share` in the frontmatter is none of {', '.join(SHARES)}; rules decide"
+
+
+def share_line(text: str) -> Share | None:
+    """`share: never` in a frontmatter that is no YAML: what stands there plainly counts all the same."""
+    found = _SHARE_LINE.search(match[1]) if (match := _FRONTMATTER.match(text)) else None
+    return share_in(found[1])[0] if found else None
 
 
 def names_in(value: Any, separator: str) -> list[str]:

@@ -102,6 +102,7 @@ def _note(source: str, document: MemoryDocument) -> Note:
         links=tuple([Link(link) if isinstance(link, str) else link for link in document.links]),
         size=len(document.text.encode("utf-8", "replace")) if document.size is None else document.size,
         names=document.names,
+        share=document.share,
     )
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory.dialects import OBSIDIAN, Dialect
-from memory.frontmatter import names_in, split_frontmatter, strings_in, title_in
-from memory.notes import Link
+from memory.frontmatter import names_in, share_in, share_line, split_frontmatter, strings_in, title_in
+from memory.notes import Link, Share
 from memory.references import References, first_heading
 
 
@@ -24,7 +24,8 @@ class Parsed:
     `frontmatter` is the YAML mapping at the note's start with every scalar as it is written (a title `2024-01-02`,
     `1.10` or `Yes` stays those characters); None where there is none, or none that can be read: `warning` then says
     why, without quoting the note. `links` hold each target once, in the order of the note. `tags` have no `#`.
-    `names` are what links call the note instead of its file name, where the dialect lets it choose.
+    `names` are what links call the note instead of its file name, where the dialect lets it choose. `share` is the note's own
+    word on where it may go, which counts even when the rest of the frontmatter cannot be read.
     """
 
     title: str | None = None
@@ -34,6 +35,7 @@ class Parsed:
     frontmatter: Mapping[str, Any] | None = None
     warning: str | None = None
     names: tuple[str, ...] = ()
+    share: Share | None = None
 
 
 def parse(text: str, dialect: Dialect = OBSIDIAN) -> Parsed:
@@ -57,14 +59,18 @@ def parse(text: str, dialect: Dialect = OBSIDIAN) -> Parsed:
     names = (title,) if title and dialect.page_names else ()
     if title is None and dialect.heading_is_title:
         title = first_heading(body, dialect)
+    share, unknown = share_in(values.get("share", properties.get("share")))
+    if frontmatter is None and share is None:
+        share = share_line(text)
     return Parsed(
         title=title,
         aliases=tuple(dict.fromkeys([*aliases, *_page_names(properties.get("alias", ""))])),
         tags=found.tags,
         links=tuple(found.links),
         frontmatter=frontmatter,
-        warning=warning,
+        warning=warning or unknown,
         names=names,
+        share=share,
     )
 
 

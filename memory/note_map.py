@@ -96,6 +96,11 @@ class NoteMap:
     def __contains__(self, note_id: object) -> bool:
         return note_id in self._notes
 
+    @property
+    def notes(self) -> Mapping[str, Note]:
+        """Id -> note, without text."""
+        return self._notes
+
     @cached_property
     def graph(self) -> nx.DiGraph[str]:
         graph: nx.DiGraph[str] = nx.DiGraph()

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, get_args, runtime_checkable
+
+type Share = Literal["never", "local", "ask"]
+"""How a note may be shared, as it says itself (dispatch.md): with no model, with local ones only, when a person agrees."""
+
+SHARES: tuple[Share, ...] = get_args(Share.__value__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,8 @@ class MemoryDocument:
     """Equal as long as the content is; None: nobody has made one."""
     unread: bool = False
     """The text is empty because it was not read: it is what it was at the last load."""
+    share: Share | None = None
+    """How the document may be shared, where it says so itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,8 @@ class Note:
     """What links call it beside its path and its aliases."""
     unread: bool = False
     """The text is empty because it was not read: it is what it was at the last scan."""
+    share: Share | None = None
+    """How it may be shared, as it says itself; None: it says nothing, and rules decide."""
 
     @property
     def folder(self) -> str:

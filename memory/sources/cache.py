@@ -21,7 +21,7 @@ from typing import Any
 from memory.markdown import Parsed
 from memory.notes import Link
 
-FORMAT = 1
+FORMAT = 2
 """Raised with every change of what a file holds or of how a note is parsed: older files are then left alone."""
 
 KEY_BYTES = 32
@@ -93,14 +93,14 @@ def _check(key: bytes) -> str:
 def _row(entry: Entry) -> list[Any]:
     parsed = entry.parsed
     links = [[link.target, _EMBED * link.embed + _TAG_LINK * link.tag] for link in parsed.links]
-    said = [parsed.title, parsed.aliases, parsed.tags, links, parsed.names, parsed.warning]
+    said = [parsed.title, parsed.aliases, parsed.tags, links, parsed.names, parsed.warning, parsed.share]
     return [entry.size, *entry.stamp, entry.digest.hex(), entry.dialect, said, entry.flaw]
 
 
 def _entry(
     size: int, modified: int, changed: int, digest: str, dialect: str, said: list[Any], flaw: str | None
 ) -> Entry:
-    title, aliases, tags, links, names, warning = said
+    title, aliases, tags, links, names, warning, share = said
     parsed = Parsed(
         title=title,
         aliases=tuple(aliases),
@@ -108,6 +108,7 @@ def _entry(
         links=tuple([Link(target, bool(kind & _EMBED), bool(kind & _TAG_LINK)) for target, kind in links]),
         warning=warning,
         names=tuple(names),
+        share=share,
     )
     return Entry(size, (modified, changed), bytes.fromhex(digest), dialect, parsed, flaw)
 

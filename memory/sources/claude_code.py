@@ -110,7 +110,9 @@ class ClaudeCodeSource:
         reasons = [reason for reason in (complaint, note.warning) if reason]
         if reasons:
             report.warnings.append(SourceWarning(file.path, "; ".join(reasons)))
-        return MemoryDocument(file.path, text, note.title, note.aliases, note.tags, note.links, len(content))
+        return MemoryDocument(
+            file.path, text, note.title, note.aliases, note.tags, note.links, len(content), share=note.share
+        )
 
     def _files(self, report: LoadReport) -> list[_File]:
         if not self.folder.exists():

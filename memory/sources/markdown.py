@@ -174,4 +174,5 @@ def _document(file: NoteFile, entry: Entry, text: str, size: int) -> MemoryDocum
         size=size,
         names=names,
         digest=entry.digest,
+        share=parsed.share,
     )

@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from memory.notes import Link, LoadReport, MemoryDocument, MemorySource
+from memory.notes import SHARES, Link, LoadReport, MemoryDocument, MemorySource
 from memory.sources.limits import Limits
 
 ENTRY_POINTS = "mitmemory.sources"
@@ -148,6 +148,8 @@ def _checked(document: object) -> MemoryDocument:
         raise OwnSourceError(f"load() gave {path!r} with a title that is {_a(document.title)}, not a text")
     if not isinstance(document.size, int | None):
         raise OwnSourceError(f"load() gave {path!r} with a size that is {_a(document.size)}, not a number of bytes")
+    if document.share is not None and document.share not in SHARES:
+        raise OwnSourceError(f"load() gave {path!r} with a share that is none of {', '.join(SHARES)}")
     return MemoryDocument(
         path,
         document.text,
@@ -156,6 +158,7 @@ def _checked(document: object) -> MemoryDocument:
         _texts(path, "tags", document.tags, str),
         _texts(path, "links", document.links, str | Link),
         document.size,
+        share=document.share,
     )
 
 

@@ -12,6 +12,7 @@ from memory.exchange import (
     Decision,
     Evidence,
     Exchange,
+    RulePart,
     Scan,
     SentTo,
     Sighting,
@@ -39,7 +40,7 @@ def test_an_exchange_that_has_just_begun() -> None:
         "to": "cloud",
         "sentTo": [],
         "notes": [],
-        "decision": {"action": "allow", "rule": None},
+        "decision": {"action": "allow", "rule": None, "rules": []},
         "scan": {"state": "unscanned", "reasons": ["not yet scanned"]},
         "usage": {"input": None, "output": None, "cacheRead": None, "cacheWrite": None},
         "bytes": {"request": 0, "response": 0},
@@ -57,7 +58,7 @@ def test_an_exchange_that_is_over() -> None:
         ("attachment",),
         (Sighting("vault/A.md", "A", "content", "quote", 1, 3, (Evidence("/a!/b", 1, "quote"),), resent=True),),
     )
-    exchange.decision = Decision("redirect", "home")
+    exchange.decision = Decision("redirect", "home", (RulePart("home", "redirect", ("vault/A.md",)),))
     exchange.sent_to.append(SentTo("qwen3:8b", "local", "127.0.0.1:11434"))
     exchange.usage = Usage(1, 2, 3, 4)
     exchange.request_bytes, exchange.response_bytes = 5, 6
@@ -87,7 +88,11 @@ def test_an_exchange_that_is_over() -> None:
         "model": "m",
         "to": "cloud",
         "sentTo": [{"model": "qwen3:8b", "to": "local", "upstream": "127.0.0.1:11434"}],
-        "decision": {"action": "redirect", "rule": "home"},
+        "decision": {
+            "action": "redirect",
+            "rule": "home",
+            "rules": [{"name": "home", "action": "redirect", "notes": ["vault/A.md"]}],
+        },
         "scan": {"state": "partial", "reasons": ["attachment"]},
         "usage": {"input": 1, "output": 2, "cacheRead": 3, "cacheWrite": 4},
         "bytes": {"request": 5, "response": 6},

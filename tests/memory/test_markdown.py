@@ -40,6 +40,7 @@ def described(parsed: Parsed) -> str:
         *(f"tag: {tag}" for tag in parsed.tags),
         *(f"page: {link.target}" for link in parsed.links if link.tag),
         *(f"{'embed' if link.embed else 'link'}: {link.target}" for link in parsed.links if not link.tag),
+        *([f"share: {parsed.share}"] if parsed.share else []),
         *([f"warning: {parsed.warning}"] if parsed.warning else []),
     ]
     return "".join(line + "\n" for line in lines)

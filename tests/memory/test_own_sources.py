@@ -236,6 +236,7 @@ class Shelf:
         ([MemoryDocument("", "")], "load() gave a document whose path is empty, not a name"),
         ([MemoryDocument(Path("a.md"), "")], "load() gave a document whose path is a PosixPath, not a name"),
         ([MemoryDocument("a.md", "", title=1)], "load() gave 'a.md' with a title that is an int, not a text"),
+        ([MemoryDocument("a.md", "", share="no")], "load() gave 'a.md' with a share that is none of never, local, ask"),
         ([MemoryDocument("a.md", "", size="1")], "load() gave 'a.md' with a size that is a str, not a number of bytes"),
         ([MemoryDocument("a.md", "", tags="one")], "load() gave 'a.md' with tags that are a str, not a tuple of texts"),
         ([MemoryDocument("a.md", "", aliases=None)], "load() gave 'a.md' with aliases that are nothing, not a tuple of texts"),

@@ -347,7 +347,7 @@ async def test_a_folder_that_gets_another_dialect_is_parsed_again(tmp_path: Path
 async def test_a_second_start_parses_only_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from memory.markdown import parse
 
-    text = "---\ntitle: T\naliases: [x]\n---\n[[A|b]] ![[B]] #tag"
+    text = "---\ntitle: T\naliases: [x]\nshare: never\n---\n[[A|b]] ![[B]] #tag"
     vault = write(tmp_path / "vault", {"a.md": text, "b.md": "---\na: [\n---\n", "c.md": b"\xff"})
     write(tmp_path / "vault", {"g/logseq/config.edn": "", "g/pages/x___y.md": "title:: z\n#tag"})
     first = MarkdownSource("v", vault)
@@ -369,6 +369,7 @@ async def test_a_second_start_parses_only_what_changed(tmp_path: Path, monkeypat
     assert second.report.warnings == first.report.warnings
     assert [document.path for document in documents] == ["a.md", "b.md", "c.md", "g/pages/x___y.md"]
     assert documents[3].names == ("z",)
+    assert [document.share for document in again] == ["never", None, None, None, None]
 
 
 async def test_the_cache_holds_no_text_and_is_for_its_owner_alone(tmp_path: Path) -> None:
