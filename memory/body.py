@@ -13,7 +13,8 @@ from typing import Any
 
 from memory.forms import is_form, read_form
 from memory.json_text import Torn, decode_json
-from memory.slices import KnownSpans, Sliced, slice_object
+from memory.slices import Sliced, slice_object
+from memory.spans import KnownSpans
 
 ATTACHMENT = "attachment"
 TOO_DEEP = "nested too deep"

@@ -8,17 +8,18 @@ by its own content, never by what stands before it, and a string is remembered b
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import mmh3
 
 from memory.recent import Recent
-from memory.slices import KnownSpans
+from memory.spans import Element, KnownSpans, Run
 from memory.tally import Found, Tallied
 
 _SPANS_BYTES = 16 << 20
 _ELEMENTS_BYTES = 20 << 20
-_RUNS_BYTES = 16 << 20
+_PREFIXES_BYTES = 16 << 20
 _STRINGS_BYTES = 12 << 20
 SHORTEST_STRING = 512
 """Characters below which looking at a string costs little more than looking it up."""
@@ -37,21 +38,6 @@ class ElementResult(NamedTuple):
         return _ITEM_BYTES + sum(200 + found.nbytes for _, found in self.found)
 
 
-class RunKey(NamedTuple):
-    """A run of elements and where it is: what is remembered of it has pointers from the root on."""
-
-    digest: bytes
-    pointer: str
-    first: int
-
-
-class RunResult(NamedTuple):
-    """What is in a run of elements, and what of it was not seen."""
-
-    tallied: Tallied
-    reasons: tuple[str, ...]
-
-
 class Results:
     """What was found with one index: with another one, all of it may be different."""
 
@@ -59,13 +45,21 @@ class Results:
         self.generation = generation
         self._seed = seed
         self.elements = Recent[bytes, ElementResult](_ELEMENTS_BYTES)
-        self.runs = Recent[RunKey, RunResult](_RUNS_BYTES)
+        self.prefixes = Recent[bytes, Tallied](_PREFIXES_BYTES)
+        """What is in the first elements of an array, by the last of `prefix_keys`."""
         self.strings = Recent[bytes, Found](_STRINGS_BYTES)
 
-    def key(self, text: str, *, names: bool) -> bytes:
+    def key(self, text: bytes, *, names: bool) -> bytes:
         """128 bits of MurmurHash3 of a string, and whether names count in it."""
-        digest = mmh3.mmh3_x64_128_digest(text.encode("utf-8", "surrogatepass"), self._seed)
+        digest = mmh3.mmh3_x64_128_digest(text, self._seed)
         return digest if names else digest + b"-"
+
+    def prefix_keys(self, where: str, parts: Iterable[Element | Run]) -> Iterator[bytes]:
+        """For each part of an array at `where` a key for all up to its end, made of hashes as the other keys are."""
+        key = mmh3.mmh3_x64_128_digest(where.encode("utf-8", "surrogatepass"), self._seed)
+        for part in parts:
+            key = mmh3.mmh3_x64_128_digest(key + (part.digest or part.source[part.start : part.end]), self._seed)
+            yield key
 
 
 class ScanCache:

@@ -7,20 +7,22 @@ assignment; who holds the old one may finish with it. The rules are those of `do
 from __future__ import annotations
 
 import secrets
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.effort import Effort
 from memory.exchange import Sighting
-from memory.line_index import FoundLine, LineIndex
-from memory.lines import canonical_line, fingerprint, without_prefix
-from memory.mentions import Effort, Mention, MentionFinder, NamedNote
+from memory.line_index import LineIndex
+from memory.lines import fingerprints, line_forms
+from memory.mentions import Mention, MentionFinder, NamedNote
 from memory.notes import Note
-from memory.pieces import batches
+from memory.pieces import Joined
 from memory.prints import LineFacts, NoteRecord, Prints, joined
 from memory.quotes import QuoteIndex
 from memory.tally import NOTHING, Found, FoundContent, FoundMention, Tally
@@ -44,11 +46,32 @@ class IndexOptions:
     quotes: bool
 
 
+class _Names(NamedTuple):
+    """What an index knows of its notes' names."""
+
+    titles: Mapping[str, str]
+    places: Mapping[str, int]
+    """Both by the notes' ids."""
+    finder: MentionFinder
+
+    @classmethod
+    def of(cls, records: Sequence[NoteRecord], options: IndexOptions) -> _Names:
+        roots = options.roots
+        named = [
+            NamedNote(one.path, one.title, one.aliases, roots.get(one.source), _identity(one, roots)) for one in records
+        ]
+        return cls(
+            MappingProxyType({one.note: one.title for one in records}),
+            {one.note: place for place, one in enumerate(records)},
+            MentionFinder(named, careful=options.mentions == "careful", fold_paths=options.fold_paths),
+        )
+
+
 class NoteIndex:
     """Notes by the lines that only they have, and by their names. Immutable; made by `build`."""
 
     def __init__(
-        self, prints: Prints, options: IndexOptions, quotes: QuoteIndex | None, mentions: MentionFinder | None = None
+        self, prints: Prints, options: IndexOptions, quotes: QuoteIndex | None, names: _Names | None = None
     ) -> None:
         self.options = options
         self.generation: object = object()
@@ -57,17 +80,11 @@ class NoteIndex:
         self.quotes = quotes
         """None: notes are found by whole lines only."""
         records, roots = prints.records, options.roots
-        self.notes: Mapping[str, str] = MappingProxyType({one.note: one.title for one in records})
-        """Note id -> title."""
         self._careful = options.mentions == "careful"
-        self._mentions = mentions or MentionFinder(
-            [
-                NamedNote(one.path, one.title, one.aliases, roots.get(one.source), _identity(one, roots))
-                for one in records
-            ],
-            careful=self._careful,
-            fold_paths=options.fold_paths,
-        )
+        self._names = names or _Names.of(records, options)
+        self._mentions = self._names.finder
+        self.notes = self._names.titles
+        """Note id -> title."""
 
         long = joined(prints.long).in_order()
         distinctive = long.distinctive(_files(records, roots), MOST_NOTES_WITH_A_LINE)
@@ -78,8 +95,8 @@ class NoteIndex:
         self._lines = LineIndex(
             rows, longest=prints.longest, seed=prints.seed, minimum_line_length=options.minimum_line_length
         )
-        counts = np.bincount(rows.owners, minlength=len(records)).tolist()
-        self._facts = {one.note: LineFacts(one.lines, count) for one, count in zip(records, counts, strict=True)}
+        self._distinctive = np.bincount(rows.owners, minlength=len(records))
+        """How many distinctive lines the note at each place has."""
 
     @classmethod
     def build(
@@ -116,22 +133,23 @@ class NoteIndex:
         if previous and prints.records == old.records and options == previous.options:
             return previous
         # An edit seldom changes what notes are called, and their names cost more than all their lines.
-        same_names = previous and options == previous.options and _names(prints) == _names(old)
-        finder = previous._mentions if previous and same_names else None  # noqa: SLF001  # of the same class
+        same_names = previous and options == previous.options and _same_names(prints.records, old.records)
+        names = previous._names if previous and same_names else None  # noqa: SLF001  # of the same class
         if not quotes:
-            return cls(prints, options, None, finder)
+            return cls(prints, options, None, names)
         found_by_quotes = QuoteIndex.build(
             [note.text for note in by_id],
-            files=_files(prints.records, options.roots).tolist(),
+            files=_files(prints.records, options.roots),
             seed=prints.seed,
             previous=previous.quotes if previous else None,
-            kept=before.tolist(),
+            kept=before,
         )
-        return cls(prints, options, found_by_quotes, finder)
+        return cls(prints, options, found_by_quotes, names)
 
     def facts(self, note: str) -> LineFacts:
         """KeyError: no note has this id."""
-        return self._facts[note]
+        place = self._names.places[note]
+        return LineFacts(self.prints.records[place].lines, int(self._distinctive[place]))
 
     @property
     def line_bytes(self) -> int:
@@ -152,58 +170,92 @@ class NoteIndex:
         return self.find_all([text]).get(0, NOTHING)
 
     def find_all(
-        self, texts: Sequence[str], nameless: Collection[int] = (), effort: Effort | None = None
+        self,
+        texts: Sequence[str],
+        nameless: Collection[int] = (),
+        effort: Effort | None = None,
+        encoded: Sequence[bytes] | None = None,
     ) -> dict[int, Found]:
         """Number of a text -> what is in it, if anything is: what a scan adds up over the strings of a body.
 
-        Only lines are looked for in the texts with the numbers `nameless`; `effort` is what may be spent on names. Many
-        texts at once cost far less than one at a time.
+        Only lines are looked for in the texts with the numbers `nameless`; `effort` is what may be spent on names;
+        `encoded` are the texts in UTF-8, where they are at hand. Many texts at once cost far less than one at a time.
         """
-        lines: dict[int, dict[int, FoundLine]] = {}
+        encoded = encoded or [text.encode("utf-8", "surrogatepass") for text in texts]
+        joined = Joined(encoded)
+        places: list[int] = []
         may_name: set[int] = set()
-        for batch in batches(texts):
-            for number, row, line in self._lines.find(batch):
-                lines.setdefault(number, {})[row] = line
-            may_name |= self._mentions.may_name(batch)
-        may_name.difference_update(nameless)
+        content: dict[int, dict[int, set[int]]] = {}
+        """Number of a text -> note -> the fingerprints of its lines."""
+        for start, piece in joined.pieces():
+            lines = self._lines.find(piece, start)
+            places += lines.at
+            for signs in self._mentions.signs(piece):
+                may_name.update(joined.texts_at(start + signs))
+            for number, key, notes in zip(joined.texts_at(lines.at), lines.keys, lines.notes, strict=True):
+                there = content.setdefault(number, {})
+                for note in notes:
+                    there.setdefault(note, set()).add(key)
         effort = effort or Effort()
-        mentions = {number: self._mentions.find(texts[number], effort) for number in sorted(may_name)}
-        quotes: dict[int, list[int]] = {}
+        mentions: dict[int, list[Mention]] = {}
+        for number in sorted(may_name.difference(nameless)):
+            if named := self._mentions.find(texts[number], effort):
+                mentions[number] = named
         if self.quotes is not None:
-            searched = (
-                [text if number not in nameless else "" for number, text in enumerate(texts)] if nameless else texts
-            )
+            searched = [b"" if number in nameless else text for number, text in enumerate(encoded)]
             for quote in self.quotes.find(searched):
-                quotes.setdefault(quote.text, []).append(quote.note)
-        found: dict[int, Found] = {}
-        for number in {*lines, *quotes, *(number for number, there in mentions.items() if there)}:
-            there = mentions.get(number, ())
-            found[number] = self._found(texts[number], lines.get(number, {}), quotes.get(number, ()), there)
-        return found
+                content.setdefault(quote.text, {}).setdefault(quote.note, set())
+        if self._careful:
+            self._leave_out_quoted(joined, texts, content, mentions, places)
+        return {
+            number: Found(
+                tuple([FoundContent(note, frozenset(keys)) for note, keys in content.get(number, {}).items()]),
+                tuple(
+                    dict.fromkeys(
+                        [
+                            FoundMention(note, "listing" if listed else "reference")
+                            for _, note, listed in mentions.get(number, ())
+                        ]
+                    )
+                ),
+            )
+            for number in (content | mentions)
+        }
 
-    def _found(
-        self, text: str, rows: Mapping[int, FoundLine], quotes: Iterable[int], mentions: Sequence[Mention]
-    ) -> Found:
-        content: dict[int, set[int]] = {note: set() for note in quotes}
-        for line in rows.values():
-            for note in line.notes:
-                content.setdefault(note, set()).add(line.key)
-        grades: dict[FoundMention, None] = {}
-        lines = text.split("\n") if mentions and content else []
-        for row, note, listed in mentions:
-            if self._careful and content and (row in rows or self._is_of(content, lines[row])):
-                continue
-            grades[FoundMention(note, "listing" if listed else "reference")] = None
-        there = (FoundContent(note, frozenset(keys)) for note, keys in content.items())
-        return Found(tuple(there), tuple(grades))
+    def _leave_out_quoted(
+        self,
+        joined: Joined,
+        texts: Sequence[str],
+        content: Mapping[int, Collection[int]],
+        mentions: Mapping[int, list[Mention]],
+        places: Sequence[int],
+    ) -> None:
+        """Take out the mentions that are part of the notes in the same text: which stand on a line of one.
 
-    def _is_of(self, content: Collection[int], line: str) -> bool:
-        """Whether a line that names a note is itself a line, though no distinctive one, of a note that is there."""
-        canonical = canonical_line(line)
-        forms = (canonical, *without_prefix(line, first=canonical[:1]))
-        keys = np.array([fingerprint(form, self._seed) for form in forms], np.uint64)
-        owners = (*self.prints.naming.owners_of(keys), *self._common.owners_of(keys))
-        return any(note in content for notes in owners for note in notes)
+        `places` are those of the distinctive lines in `joined`. What is no distinctive line may be another one of them.
+        """
+        asked: list[tuple[int, Mention]] = []
+        lines: list[str] = []
+        for number in mentions.keys() & content.keys():
+            begin, end = joined.span(number)
+            of_text = places[bisect_left(places, begin) : bisect_right(places, end)]
+            rows = set(joined.rows_of(number, of_text))
+            left = [mention for mention in mentions[number] if mention.row not in rows]
+            mentions[number].clear()
+            there = texts[number].split("\n") if left else []
+            asked += [(number, mention) for mention in left]
+            lines += [there[mention.row] for mention in left]
+        if not asked:
+            return
+        of_notes: list[set[int]] = [set() for _ in asked]
+        for forms in line_forms("\n".join(lines).encode("utf-8", "surrogatepass")):
+            keys = fingerprints(forms, self._seed)
+            for owners in (self.prints.naming.owners_of(keys), self._common.owners_of(keys)):
+                for notes, more in zip(of_notes, owners, strict=True):
+                    notes.update(more)
+        for (number, mention), notes in zip(asked, of_notes, strict=True):
+            if notes.isdisjoint(content[number]):
+                mentions[number].append(mention)
 
 
 def _files(records: Sequence[NoteRecord], roots: Mapping[str, str]) -> NDArray[np.int64]:
@@ -212,8 +264,11 @@ def _files(records: Sequence[NoteRecord], roots: Mapping[str, str]) -> NDArray[n
     return np.array([numbers.setdefault(_identity(one, roots), len(numbers)) for one in records], np.int64)
 
 
-def _names(prints: Prints) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(one.note, one.title, one.aliases) for one in prints.records]
+def _same_names(records: Sequence[NoteRecord], others: Sequence[NoteRecord]) -> bool:
+    return len(records) == len(others) and all(
+        one is other or (one.note, one.title, one.aliases) == (other.note, other.title, other.aliases)
+        for one, other in zip(records, others, strict=True)
+    )
 
 
 def _identity(one: NoteRecord, roots: Mapping[str, str]) -> str:

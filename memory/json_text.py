@@ -30,11 +30,6 @@ def decode_json(text: str) -> Any:
     return _DECODER.decode(text)
 
 
-def decode_value(text: str, start: int) -> tuple[Any, int]:
-    """The JSON value that begins at `start`, and where it ends. Raises as `decode_json` does."""
-    return _DECODER.raw_decode(text, start)
-
-
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     plain = dict(pairs)
     return plain if len(plain) == len(pairs) else RepeatedKeys(pairs)
@@ -43,3 +38,5 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 # Nobody looks at the numbers of a body; as floats they may have any number of digits. A faster decoder (orjson) would
 # tell nothing of a key that stands twice, and would reject half a surrogate pair, NaN and control characters.
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=float, strict=False)
+decode_value = _DECODER.raw_decode
+"""(the JSON value that begins at a place of a text, where it ends). Raises as `decode_json` does."""

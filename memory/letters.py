@@ -12,6 +12,8 @@ import html
 import re
 import unicodedata
 
+import numpy as np
+
 _LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _LOWER = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
 _NO_LETTERS = {
@@ -28,20 +30,24 @@ _ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9
 _ADDRESS = re.compile(rb"https?://[!#-&*-;=?-Z^_a-z~]+")
 _LINK = re.compile(rb"\[\[[^\[\]\0]{1,200}\]\]")
 _ARROW = "→".encode()
+# Letters of text that has no others beyond ASCII than U+2000 to U+2FFF: they are all signs.
+_NO_ASCII_LETTERS = {kept: bytes((*none, *range(0x80, 0x100))) for kept, none in _NO_LETTERS.items()}
 # U+2000 to U+2FFF; in what is left U+0080 to U+00BF, and what is white space or has no width: U+1680, U+3000, U+FE0F,
-# U+FEFF. One pattern each, as one for all of them is five times slower where most text is ASCII.
+# U+FEFF. One by one, as one pattern for all of them is many times slower where most text is ASCII.
 _COMMON_SIGNS = re.compile(rb"\xe2[\x80-\xbf]{2}")
-_OTHER_SIGNS = re.compile(rb"\xc2[\x80-\xbf]|\xe1\x9a\x80|\xe3\x80\x80|\xef\xb8\x8f|\xef\xbb\xbf")
+_LATIN_SIGNS = re.compile(rb"\xc2[\x80-\xbf]")
+_RARE_SIGNS = tuple(sign.encode() for sign in "\u1680\u3000\ufe0f\ufeff")
 # First bytes of the characters that NFC may change, and the two marks of Japanese.
-_MAY_NOT_BE_NFC = (b"\xcc", b"\xcd", b"\xe0", b"\xe1", b"\xef", b"\xf0", b"\xe3\x82\x99", b"\xe3\x82\x9a")
+_MAY_NOT_BE_NFC = (b"\xcc", b"\xcd", b"\xe0", b"\xe1", b"\xef", b"\xf0")
+_JAPANESE_MARKS = (b"\xe3\x82\x99", b"\xe3\x82\x9a")
 
 
 def letters(text: bytes, *, rows: bool = False) -> bytes:
-    """The letters of a text in UTF-8. NUL stays; `rows` also keeps each line feed, and with them the text's rows."""
-    if b"://" in text:
+    """The letters of a text in UTF-8. NUL stays; `rows` also keeps each line feed: there are as many rows as before."""
+    if _comes_twice(b"/", text):
         text = _ADDRESS.sub(b"", text)
-    if b"[[" in text:
-        text = _LINK.sub(b"", text)
+    if _comes_twice(b"[", text):
+        text = _LINK.sub(_row_ends if rows else b"", text)
     if b"\\" in text:
         text = _ESCAPED_SPACES.sub(b"", text)
         if b"\\u" in text:
@@ -49,9 +55,10 @@ def letters(text: bytes, *, rows: bool = False) -> bytes:
     if b"&" in text:
         text = _SIGN_ENTITIES.sub(b"", _AMPERSANDS.sub(b"&", text))
         text = _ENTITY.sub(_character, text)
-    if not text.isascii():
-        text = _without_signs(text)
-    return text.translate(_LOWER, _NO_LETTERS[b"\0\n" if rows else b"\0"])
+    kept = b"\0\n" if rows else b"\0"
+    if _has_signs_only(text):
+        return text.translate(_LOWER, _NO_ASCII_LETTERS[kept])
+    return _without_signs(text).translate(_LOWER, _NO_LETTERS[kept])
 
 
 def encoded(text: str) -> bytes:
@@ -59,16 +66,38 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
+def _row_ends(link: re.Match[bytes]) -> bytes:
+    return b"\n" * link[0].count(b"\n")
+
+
+def _comes_twice(byte: bytes, text: bytes) -> bool:
+    """Whether a byte comes twice in a row. To search for the two takes many times as long where one of them is common."""
+    there = np.frombuffer(text, np.uint8) == ord(byte)
+    return bool((there[1:] & there[:-1]).any())
+
+
+def _has_signs_only(text: bytes) -> bool:
+    """Whether all that is beyond ASCII is U+2000 to U+2FFF, by the first bytes of the characters."""
+    if text.isascii():
+        return True
+    data = np.frombuffer(text, np.uint8)
+    return not ((data >= 0xC0) & (data != 0xE2)).any()
+
+
 def _without_signs(text: bytes) -> bytes:
     if _ARROW in text:  # one in each line of a numbered file: faster than by the pattern
         text = text.replace(_ARROW, b"")
     if b"\xe2" in text:
         text = _COMMON_SIGNS.sub(b"", text)
-    if text.isascii():
-        return text
-    if any(mark in text for mark in _MAY_NOT_BE_NFC):
+    if any(first in text for first in _MAY_NOT_BE_NFC) or (
+        b"\xe3\x82" in text and any(mark in text for mark in _JAPANESE_MARKS)
+    ):
         text = encoded(unicodedata.normalize("NFC", text.decode("utf-8", "surrogatepass")))
-    return _OTHER_SIGNS.sub(b"", text)
+    if b"\xc2" in text:
+        text = _LATIN_SIGNS.sub(b"", text)
+    for sign in _RARE_SIGNS:
+        text = text.replace(sign, b"")
+    return text
 
 
 def _unescaped(escapes: re.Match[bytes]) -> bytes:

@@ -7,14 +7,14 @@ is what the rule, applied to each row, would find: `tests/memory/reference.py` i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.lines import CAN_BEGIN_A_PREFIX, canonical_line, fingerprints, without_prefix
-from memory.pieces import Batch, Rows
+from memory.lines import canonical_rows, fingerprints, rows_without_path, rows_without_prefix
+from memory.pieces import Rows
 from memory.prints import LineRows
 from memory.sieve import FEWEST_LETTERS, IN_WHITE_SPACE, Sieve, letters_of, sieve_hashes
 
@@ -28,11 +28,14 @@ _PATH = re.compile(rb"\.[\w\x80-\xff]{1,64}[:-][0-9]{1,7}[:-]")
 """What a row has in it whose prefix has letters."""
 
 
-class FoundLine(NamedTuple):
-    """A line's fingerprint, and the places of the notes that have it."""
+class FoundLines(NamedTuple):
+    """Rows of a text that are distinctive lines, ascending: where each begins, in bytes; its fingerprint; the places of
+    the notes that have it.
+    """
 
-    key: int
-    notes: tuple[int, ...]
+    at: Sequence[int] = ()
+    keys: Sequence[int] = ()
+    notes: Sequence[tuple[int, ...]] = ()
 
 
 class LineIndex:
@@ -51,60 +54,66 @@ class LineIndex:
     def nbytes(self) -> int:
         return self._sieve.nbytes + self.rows.nbytes
 
-    def find(self, batch: Batch) -> Iterator[tuple[int, int, FoundLine]]:
-        """(number of the text, row in it from 0, line) for each row that is a distinctive line, ascending."""
-        data = batch.data
-        if not len(self.rows.keys) or (len(batch.texts) == 1 and not self._may_be_one(data) and b"\n" not in data):
-            return
-        rows = batch.rows
-        candidates, behind_path = self._candidates(data, rows)
-        lines = [data[start:end] for start, end in rows.at(candidates)]
-        found = self._exact(lines, behind_path)
-        for number, row in enumerate(candidates.tolist()):
-            if number in found:
-                yield *batch.place_of(row), found[number]
+    def find(self, data: bytes, offset: int = 0) -> FoundLines:
+        """The distinctive lines among the rows of a text in UTF-8, which begins at `offset` of a longer one."""
+        if not len(self.rows.keys) or (b"\n" not in data and not self._may_be_one(data)):
+            return FoundLines()
+        rows = Rows.of(np.frombuffer(data, np.uint8))
+        behind_path = _rows_behind_path(data, rows)
+        candidates = self._candidates(data, rows, behind_path)
+        starts, ends = rows.starts[candidates], rows.ends[candidates]
+        for number in (ends - starts > _LONG_ROW).nonzero()[0].tolist():
+            if not self._may_be_one(data[starts[number] : ends[number]]):
+                ends[number] = starts[number]
+        if not len(starts):
+            return FoundLines()
+        lines = [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        in_path = np.searchsorted(candidates, behind_path).tolist() if behind_path else []
+        keys = self._exact(lines, in_path)
+        first, last = (np.searchsorted(self.rows.keys, keys, side) for side in ("left", "right"))
+        found = (first < last).nonzero()[0]
+        first, last = first[found], last[found]
+        notes = [(owner,) for owner in self.rows.owners[first].tolist()]
+        for number in (last - first > 1).nonzero()[0].tolist():
+            notes[number] = tuple(self.rows.owners[first[number] : last[number]].tolist())
+        return FoundLines((starts[found] + offset).tolist(), keys[found].tolist(), notes)
 
-    def _candidates(self, data: bytes, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The rows that the exact rule has to look at, ascending, and which of them may begin with a path's prefix."""
+    def _candidates(self, data: bytes, rows: Rows, behind_path: Sequence[int]) -> NDArray[np.int64]:
+        """The rows that the exact rule has to look at, ascending. Those behind a path are among them."""
         letters = letters_of(data)
         in_letters = Rows.of(np.frombuffer(letters, np.uint8))
         counts = in_letters.ends - in_letters.starts
         long = rows.ends - rows.starts >= self._minimum
-        rich = np.flatnonzero(long & (counts >= FEWEST_LETTERS))
+        rich = (long & (counts >= FEWEST_LETTERS)).nonzero()[0]
         hashes = sieve_hashes(letters, in_letters.starts[rich], in_letters.ends[rich], self._seed)
-        chosen = [rich[self._sieve.passing(hashes)]]
-        if self._has_poor_lines:
-            chosen.append(np.flatnonzero(long & (counts < FEWEST_LETTERS)))
+        candidates: NDArray[np.int64] = rich[self._sieve.passing(hashes)]
         # Behind a prefix that has letters, a row does not have the letters of the note's line.
-        some = np.flatnonzero(long & (counts > 0))
-        begin_with_l = some[np.frombuffer(letters, np.uint8)[in_letters.starts[some]] == ord("L")]
-        spans = zip(begin_with_l.tolist(), rows.at(begin_with_l), strict=True)
-        chosen.append(np.array([row for row, span in spans if _LINE_NUMBER.search(data, *span)], np.int64))
+        others = [*behind_path, *_rows_with(_LINE_NUMBER, data, rows)]
         if b"|" in data and b"#" in data:
-            chosen.append(_rows_with(_HASH_LINE, data, rows))
-        behind_path = _rows_with(_PATH, data, rows)
-        chosen.append(behind_path)
-        candidates = np.unique(np.concatenate(chosen)) if any(map(len, chosen[1:])) else chosen[0]
-        return candidates, np.isin(candidates, behind_path)
+            others += _rows_with(_HASH_LINE, data, rows)
+        if self._has_poor_lines:
+            others += (long & (counts < FEWEST_LETTERS)).nonzero()[0].tolist()
+        return np.unique(np.append(candidates, others)) if others else candidates
 
-    def _exact(self, lines: Sequence[bytes], behind_path: NDArray[np.bool_]) -> dict[int, FoundLine]:
-        """Number of a line -> what it is by the rule: as it stands first, then without one prefix."""
-        texts: dict[int, str] = {}
-        canonical: list[tuple[int, str]] = []
-        for number, data in enumerate(lines):
-            if self._may_be_one(data):
-                texts[number] = text = data.decode("utf-8", "surrogatepass")
-                line = canonical_line(text)
-                if len(line) >= self._minimum:
-                    canonical.append((number, line))
-        found = self._owned(canonical)
-        behind: list[tuple[int, str]] = []
-        for number, whole in canonical:
-            path_prefix = bool(behind_path[number])
-            if number not in found and (path_prefix or whole[0] in CAN_BEGIN_A_PREFIX):
-                forms = without_prefix(texts[number], first=whole[0], path_prefix=path_prefix)
-                behind += [(number, form) for form in forms if len(form) >= self._minimum]
-        return found | self._owned(behind)
+    def _exact(self, lines: Sequence[bytes], in_path: Sequence[int]) -> NDArray[np.uint64]:
+        """The fingerprint by which the rule finds each line, if it does: as it stands first, then without one prefix.
+
+        `in_path` are the numbers of those that may begin with a path's prefix.
+        """
+        rows = b"\n".join(lines)
+        keys = self._else(self._keys(rows), self._keys(rows_without_prefix(rows)))
+        if in_path:
+            for behind in rows_without_path(b"\n".join([lines[number] for number in in_path])):
+                keys[in_path] = self._else(keys[in_path], self._keys(behind))
+        return keys
+
+    def _keys(self, rows: bytes) -> NDArray[np.uint64]:
+        return fingerprints(canonical_rows(rows), self._seed)
+
+    def _else(self, keys: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Of each pair the first one if notes have it, else the other."""
+        places = np.minimum(np.searchsorted(self.rows.keys, keys), len(self.rows.keys) - 1)
+        return np.where(self.rows.keys[places] == keys, keys, others)
 
     def _may_be_one(self, line: bytes) -> bool:
         """Whether a line is not far too long; its white space does not count."""
@@ -112,20 +121,20 @@ class LineIndex:
             return True
         return len(line.translate(None, IN_WHITE_SPACE)) <= self._longest + _LONGEST_PREFIX
 
-    def _owned(self, numbered: Sequence[tuple[int, str]]) -> dict[int, FoundLine]:
-        """Number -> the first of its canonical lines that notes have."""
-        if not numbered:
-            return {}
-        rows = "\n".join([line for _, line in numbered]).encode("utf-8", "surrogatepass")
-        keys = fingerprints(rows, self._seed)
-        found: dict[int, FoundLine] = {}
-        for (number, _), key, notes in zip(numbered, keys.tolist(), self.rows.owners_of(keys), strict=True):
-            if notes:
-                found.setdefault(number, FoundLine(key, notes))
-        return found
+
+def _rows_behind_path(data: bytes, rows: Rows) -> list[int]:
+    """The rows that may begin with a path's prefix, ascending: few have a digit behind a colon or a dash."""
+    there = np.frombuffer(data, np.uint8)
+    signs = (there[:-1] == ord(":")) | (there[:-1] == ord("-"))
+    signs &= there[1:] - np.uint8(ord("0")) < 10
+    places = signs.nonzero()[0]
+    if not len(places):
+        return []
+    some = np.unique(np.searchsorted(rows.ends, places))
+    return [row for row, span in zip(some.tolist(), rows.at(some), strict=True) if _PATH.search(data, *span)]
 
 
-def _rows_with(pattern: re.Pattern[bytes], data: bytes, rows: Rows) -> NDArray[np.int64]:
+def _rows_with(pattern: re.Pattern[bytes], data: bytes, rows: Rows) -> list[int]:
     """The rows in which a pattern is found, ascending."""
     found: list[int] = []
     match = pattern.search(data)
@@ -133,4 +142,4 @@ def _rows_with(pattern: re.Pattern[bytes], data: bytes, rows: Rows) -> NDArray[n
         row = int(np.searchsorted(rows.ends, match.start()))
         found.append(row)
         match = pattern.search(data, int(rows.ends[row]))
-    return np.array(found, np.int64)
+    return found

@@ -52,11 +52,24 @@ PATH_PREFIXES = (
 )
 """A file's name may begin with anything, a number too: so these forms are tried beside the others, after them."""
 
-_PREFIX = re.compile(rf"\s*(?:{'|'.join(prefix.pattern for prefix in PREFIXES)})")
-_PATH_PREFIXES = tuple(re.compile(prefix.pattern) for prefix in PATH_PREFIXES)
-_PATH_PREFIX_ANYWHERE = re.compile(rf"\.\w{{1,16}}[:-]{_NUMBER}[:-]")
-CAN_BEGIN_A_PREFIX = frozenset("0123456789L>*-+")
-"""Characters that the prefixes which are no path begin with."""
+_BEGINS = "|".join(prefix.pattern for prefix in PREFIXES)
+_PREFIX = re.compile(rf"\s*(?:{_BEGINS})")
+_PATH_PREFIXES = tuple(re.compile(f"^{prefix.pattern}", re.MULTILINE) for prefix in PATH_PREFIXES)
+
+
+# What `str.split` parts words at, in UTF-8. One after the other, as one pattern for all of them is far slower.
+_WIDE_SPACES = (
+    rb"\xc2[\x85\xa0]",
+    rb"\xe1\x9a\x80",
+    rb"\xe2\x80[\x80-\x8a\xa8\xa9\xaf]",
+    rb"\xe2\x81\x9f",
+    rb"\xe3\x80\x80",
+)
+_WIDE_SPACE_PATTERNS = tuple(map(re.compile, _WIDE_SPACES))
+_TO_SPACES = bytes.maketrans(b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f", b" " * 8)
+_PREFIX_OF_ROW = re.compile(
+    rb"\n(?:[\t\x0b\x0c\r\x1c-\x1f ]|" + b"|".join(_WIDE_SPACES) + rb")*+(?:" + _BEGINS.encode() + rb")"
+)
 
 
 def canonical_line(line: str) -> str:
@@ -64,21 +77,38 @@ def canonical_line(line: str) -> str:
     return " ".join(line.split())
 
 
-def has_path_prefix(text: str) -> bool:
-    """Whether any line of a text may begin with a `path:12:`: asked once, so that not every line has to be."""
-    return _PATH_PREFIX_ANYWHERE.search(text) is not None
+def canonical_rows(rows: bytes) -> bytes:
+    """`canonical_line` of each row of a text in UTF-8, all at once."""
+    if not rows.isascii():
+        for space in _WIDE_SPACE_PATTERNS:
+            rows = space.sub(b" ", rows)
+    text = np.frombuffer(rows.translate(_TO_SPACES), np.uint8)
+    stay = text != ord(" ")
+    stay[1:] |= stay[:-1] & (text[:-1] != ord("\n"))  # the first space behind a word
+    collapsed: bytes = text[stay].tobytes()
+    return collapsed.replace(b" \n", b"\n").rstrip(b" ")
 
 
-def without_prefix(line: str, *, first: str, path_prefix: bool = True) -> Iterator[str]:
-    """What a line may have been before a tool put one prefix before it, in canonical form, the likeliest first.
+def rows_without_prefix(rows: bytes) -> bytes:
+    """Each row of a text in UTF-8 without its first prefix, if it has one of those that are no path."""
+    return _PREFIX_OF_ROW.sub(b"\n", b"\n" + rows)[1:]
 
-    `first` is the line's first character that is no white space; `path_prefix` is `has_path_prefix` of its text.
+
+def rows_without_path(rows: bytes) -> Iterator[bytes]:
+    """As `rows_without_prefix`, for each form of prefix that is a path."""
+    text = rows.decode("utf-8", "surrogatepass")
+    for pattern in _PATH_PREFIXES:
+        yield pattern.sub("", text).encode("utf-8", "surrogatepass")
+
+
+def line_forms(rows: bytes) -> Iterator[bytes]:
+    """What the rows of a text may be, in canonical form: as they stand, and without one prefix, the likeliest first.
+
+    A row that has no such prefix is what it is.
     """
-    if first in CAN_BEGIN_A_PREFIX and (match := _PREFIX.match(line)):
-        yield canonical_line(line[match.end() :])
-    for pattern in _PATH_PREFIXES if path_prefix else ():
-        if match := pattern.match(line):
-            yield canonical_line(line[match.end() :])
+    yield canonical_rows(rows)
+    yield canonical_rows(rows_without_prefix(rows))
+    yield from map(canonical_rows, rows_without_path(rows))
 
 
 def fingerprint(canonical: str, seed: int) -> int:

@@ -13,25 +13,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
-from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.listings import listing_rows
-from memory.pieces import Batch, matches, pieces
+from memory.effort import Effort
+from memory.listings import FEWEST_NAMES, listing_rows
+from memory.name_windows import IDEOGRAPH, Window, in_foreign_url, may_begin_at, plain_path
+from memory.pieces import PIECE, matches, pieces
 
 GENERIC_NAMES = frozenset({"readme.md", "index.md", "claude.md", "agents.md", "memory.md", "skill.md"})
 """Names that many folders have, and that clients' own prompts name: they count only with their path."""
 
-_IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-"""Scripts that put no space between words: a Latin name may begin or end right beside them."""
-_NAME_MAY_BEGIN_AFTER = re.compile(rf"[^\w\-.~%+$]|(?<=[{_IDEOGRAPH}])(?=[0-9A-Za-z])")
-_NAME_GOES_ON = rf"(?!-[0-9]{{1,7}}-)(?:[^\W{_IDEOGRAPH}]|[.\-]\w|[~/])"
+_NAME_GOES_ON = rf"(?!-[0-9]{{1,7}}-)(?:[^\W{IDEOGRAPH}]|[.\-]\w|[~/])"
 _WIKILINK = re.compile(r"\[\[([^\[\]\n]{1,400})\]\]")
 _AFTER_TARGET = re.compile(r"[|#^]")
-_URL_ENDS = re.compile(r"[\s\"'<>`|)\]}]")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,40}$")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _EMAIL = re.compile(r"\w@$")
 """Before a name: it is the domain of an address (`.md` is a country's)."""
@@ -39,10 +35,9 @@ _LONGEST_URL = 1000
 _LAST_WORD = re.compile(r"[A-Za-z0-9_]*\Z")
 _ENDING = 6
 """Characters of the word before an extension that are looked at first."""
-MOST_EFFORT = 1_000_000
-"""What the names in one body may cost, in about a microsecond each: some 30,000 names, or 1,000,000 that are none."""
 _CLOSER = 20
-_HARD_STOPS = '\n\r\t"\0'
+_SIGN = 2
+"""Bytes that may follow the first one of a sign of a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,42 +61,7 @@ class Mention(NamedTuple):
     """In a folder listing: known to exist, not spoken of."""
 
 
-class Effort:
-    """How much work may still be spent on the names in one body: one that is made of names would take minutes."""
-
-    def __init__(self, most: int = MOST_EFFORT) -> None:
-        self._left = most
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether something was not looked at for it."""
-        return self._left < 0
-
-    def spend(self, units: int) -> bool:
-        """Whether there is enough left."""
-        if self._left >= 0:
-            self._left -= units
-        return self._left >= 0
-
-
 type _Notes = tuple[int, ...]
-
-
-class _Window(NamedTuple):
-    """The end of a text up to some place, with `/` for every separator. `whole`: nothing of its line is cut off."""
-
-    text: str
-    whole: bool
-    is_unquoted: bool = False
-
-    @classmethod
-    def before(cls, text: str, end: int, reach: int) -> _Window:
-        start = max(0, end - reach)
-        begin = max(start, 1 + max(text.rfind(stop, start, end) for stop in _HARD_STOPS))
-        return cls(_plain_path(text[begin:end]), begin == 0 or text[begin - 1] in _HARD_STOPS)
-
-    def unquoted(self) -> _Window:
-        return _Window(unicodedata.normalize("NFC", unquote(self.text)), self.whole, is_unquoted=True)
 
 
 class MentionFinder:
@@ -113,7 +73,7 @@ class MentionFinder:
     def __init__(self, notes: Sequence[NamedNote], *, careful: bool, fold_paths: bool) -> None:
         self._careful = careful
         self._fold_paths = fold_paths
-        self._roots = tuple(_plain_path(note.root).rstrip("/") if note.root is not None else None for note in notes)
+        self._roots = tuple(plain_path(note.root).rstrip("/") if note.root is not None else None for note in notes)
         paths: dict[str, list[int]] = {}
         files: dict[str, list[int]] = {}
         titles: dict[str, list[int]] = {}
@@ -167,14 +127,16 @@ class MentionFinder:
         effort = effort or Effort()
         return [mention for first_row, piece in pieces(text) for mention in self._mentions_in(piece, first_row, effort)]
 
-    def may_name(self, batch: Batch) -> set[int]:
-        """The numbers of the texts that have a sign of a name in them: `[[`, or the beginning of an extension."""
-        data = batch.bytes
-        dots = (data[:-2] == ord(".")).nonzero()[0]
-        for step, bytes_there in enumerate(self._begin_extensions, 1):
-            dots = dots[bytes_there[data[dots + step]]]
-        brackets = (data[:-1] == ord("[")).nonzero()[0]
-        return batch.numbers_at(np.concatenate((dots, brackets[data[brackets + 1] == ord("[")])))
+    def signs(self, data: bytes) -> Iterator[NDArray[np.int64]]:
+        """Where a text has the sign of a name: `[[`, or the beginning of an extension. A stretch of it at a time."""
+        whole = np.frombuffer(data, np.uint8)
+        for start in range(0, len(data), PIECE):
+            there = whole[start : start + PIECE + _SIGN]
+            dots = (there == ord(".")).nonzero()[0]
+            for step, bytes_there in enumerate(self._begin_extensions, 1):
+                dots = dots[bytes_there[there[np.minimum(dots + step, len(there) - 1)]]]
+            brackets = (there[:-1] == ord("[")).nonzero()[0]
+            yield start + np.concatenate((dots, brackets[there[brackets + 1] == ord("[")]))
 
     def _mentions_in(self, text: str, first_row: int, effort: Effort) -> Iterator[Mention]:
         found = sorted({*self._files_in(text, effort), *self._links_in(text, effort)})
@@ -186,8 +148,9 @@ class MentionFinder:
             row += text.count("\n", counted, offset)
             counted = offset
             placed[row, note] = None
-        rows = (row for row, _ in placed)
-        listed = listing_rows(text.split("\n"), rows, self._is_name) if self._careful else set[int]()
+        listed: set[int] = set()
+        if self._careful and len(lines := text.split("\n")) >= FEWEST_NAMES:
+            listed = listing_rows(lines, (row for row, _ in placed), self._is_name)
         for row, note in sorted(placed):
             yield Mention(first_row + row, note, row in listed)
 
@@ -209,7 +172,7 @@ class MentionFinder:
                 return
             if not closer:
                 continue
-            near = _Window.before(text, end, self._near)
+            near = Window.before(text, end, self._near)
             notes = self._named_by(near, text, end)
             if not notes and "%" in near.text:
                 notes = self._named_by(near.unquoted(), text, end)
@@ -229,21 +192,21 @@ class MentionFinder:
             return True
         return self._fold(word[0] + text[start:end]) in self._endings
 
-    def _named_by(self, near: _Window, text: str, end: int) -> _Notes:
+    def _named_by(self, near: Window, text: str, end: int) -> _Notes:
         """The notes that the longest name names which ends at `end` of a text; `near` is what stands before it."""
         first = max(0, len(near.text) - self._longest - 1)
-        starts = (match.end() for match in _NAME_MAY_BEGIN_AFTER.finditer(near.text, first))
-        for start in chain((0,) if near.whole else (), starts):
+        for start in near.beginnings(first):
             name = self._fold(near.text[start:])
             below = start > 0 and near.text[start - 1] == "/"
             notes = (self._paths if below else self._bare).get(name)
             if notes is None:
                 continue
-            far = _Window.before(text, end, self._far)  # looked at last: names that are a note's are rare
-            if near.is_unquoted:
-                far = far.unquoted()
+            far = near
+            if not near.whole:  # looked at last: names that are a note's are rare
+                far = Window.before(text, end, self._far)
+                far = far.unquoted() if near.is_unquoted else far
             before = far.text[: len(far.text) - len(near.text) + start]
-            if _in_foreign_url(before):
+            if in_foreign_url(before):
                 return ()
             if below:
                 notes = tuple(note for note in notes if self._leads_to(before[:-1], note, name, far.whole))
@@ -256,7 +219,7 @@ class MentionFinder:
     def _leads_to(self, before: str, note: int, name: str, whole: bool) -> bool:
         """Whether what stands before `/name` is the root of the note's source, or the folder one is in (`./name`)."""
         if before.endswith(".") and not (self._careful and _is_generic(name)):
-            return _may_begin_at(before, len(before) - 1, whole)
+            return may_begin_at(before, len(before) - 1, whole)
         root = self._roots[note]
         if root is None:
             return False
@@ -264,12 +227,12 @@ class MentionFinder:
         folded, wanted = (before.casefold(), root.casefold()) if fold else (before, root)
         if folded.endswith(wanted):
             at = len(before) - len(root)
-            return before[:at].casefold().endswith(("file://", "file:///")) or _may_begin_at(before, at, whole)
+            return before[:at].casefold().endswith(("file://", "file:///")) or may_begin_at(before, at, whole)
         home = folded.rfind("~/")
-        return home >= 0 and wanted.endswith(folded[home + 1 :]) and _may_begin_at(before, home, whole)
+        return home >= 0 and wanted.endswith(folded[home + 1 :]) and may_begin_at(before, home, whole)
 
     def _is_name(self, text: str) -> bool:
-        return self._fold(_plain_path(text)) in self._bare
+        return self._fold(plain_path(text)) in self._bare
 
     def _fold(self, path: str) -> str:
         return path.casefold() if self._fold_paths else path
@@ -295,33 +258,9 @@ def _ending(name: str) -> str:
     return f"{word[0] if word else ''}{dot}{extension}"
 
 
-def _plain_path(text: str) -> str:
-    r"""Composed, with `/` for every separator: `C:\v`, and `C:\\v` as JSON in a string has it; a shell's `\ ` is a
-    space.
-    """
-    if "\\" in text:
-        text = re.sub(r"\\+/?", "/", text.replace("\\ ", " "))
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
-
-
 def _fold_title(title: str) -> str:
     return unicodedata.normalize("NFC", title).strip().casefold()
 
 
 def _is_generic(path: str) -> bool:
     return "/" not in path and path.casefold() in GENERIC_NAMES
-
-
-def _in_foreign_url(window: str) -> bool:
-    """Whether the end of the window is inside a URL whose scheme is not `file:`."""
-    at = window.rfind("://")
-    if at < 0 or _URL_ENDS.search(window, at + 3):
-        return False
-    scheme = _SCHEME.search(window, 0, at)
-    return scheme is None or scheme[0].lower() != "file"
-
-
-def _may_begin_at(text: str, at: int, begins_here: bool) -> bool:
-    if at == 0:
-        return begins_here
-    return text[at - 1] != "/" and _NAME_MAY_BEGIN_AFTER.match(text, at - 1) is not None

@@ -1,12 +1,9 @@
-"""Long texts in pieces, so that no step needs much memory, and other threads wait for none of them."""
+"""Texts as one buffer, and long ones in pieces: no step needs much memory, and other threads wait for none of them."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from itertools import accumulate
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -26,18 +23,24 @@ class Piece(NamedTuple):
 
 def pieces(text: str) -> Iterator[Piece]:
     """A text cut at newlines, which belong to no piece: `PIECE` characters at most, or one row that is longer."""
-    start = row = 0
-    while len(text) - start > PIECE:
-        end = text.rfind("\n", start, start + PIECE)
-        if end < 0:
-            end = text.find("\n", start + PIECE)
-            if end < 0:
-                break
-        piece = text[start:end]
+    row = 0
+    for start, end in _cuts(text, "\n"):
+        piece = text if end - start == len(text) else text[start:end]
         yield Piece(row, piece)
         row += piece.count("\n") + 1
+
+
+def _cuts[T: (str, bytes)](text: T, newline: T) -> Iterator[tuple[int, int]]:
+    start = 0
+    while len(text) - start > PIECE:
+        end = text.rfind(newline, start, start + PIECE)
+        if end < 0:
+            end = text.find(newline, start + PIECE)
+            if end < 0:
+                break
+        yield start, end
         start = end + 1
-    yield Piece(row, text[start:] if start else text)
+    yield start, len(text)
 
 
 def matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
@@ -66,59 +69,33 @@ class Rows(NamedTuple):
         return zip(self.starts[chosen].tolist(), self.ends[chosen].tolist(), strict=True)
 
 
-class Batch:
-    """Texts, or pieces of one, that are looked at in one go: `data` is all of them in UTF-8, a newline between two."""
+class Joined:
+    """Texts that are looked at together: `data` is all of them in UTF-8, a newline between two."""
 
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.numbers: list[int] = []
-        """Which text each is, or is a piece of."""
-        self.first_rows: list[int] = []
-        """Which row of it each begins with."""
+    def __init__(self, encoded: Sequence[bytes]) -> None:
+        self.data = b"\n".join(encoded)
+        # One more than there are texts: where the next one would begin.
+        self._starts = np.append(0, np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1))
 
-    def add(self, number: int, first_row: int, text: str) -> None:
-        self.texts.append(text)
-        self.numbers.append(number)
-        self.first_rows.append(first_row)
+    def pieces(self) -> Iterator[tuple[int, bytes]]:
+        """`data` in pieces as those of a text, each with the place in `data` where it begins."""
+        for start, end in _cuts(self.data, b"\n"):
+            yield start, self.data if end - start == len(self.data) else self.data[start:end]
 
-    @cached_property
-    def data(self) -> bytes:
-        # Encoded one by one: a single character beyond ASCII would make a joined text as slow as itself.
-        return b"\n".join([text.encode("utf-8", "surrogatepass") for text in self.texts])
-
-    @cached_property
-    def bytes(self) -> NDArray[np.uint8]:
-        return np.frombuffer(self.data, np.uint8)
-
-    @cached_property
-    def rows(self) -> Rows:
-        return Rows.of(self.bytes)
-
-    @cached_property
-    def _begin(self) -> list[int]:
-        """The row of `data` that each text begins with."""
-        return [0, *accumulate([text.count("\n") + 1 for text in self.texts])]
-
-    def place_of(self, row: int) -> tuple[int, int]:
-        """(number of the text, row in it) of a row of `data`."""
-        place = bisect_right(self._begin, row) - 1
-        return self.numbers[place], self.first_rows[place] + row - self._begin[place]
-
-    def numbers_at(self, offsets: NDArray[np.intp]) -> set[int]:
+    def texts_at(self, places: Sequence[int] | NDArray[np.int64]) -> list[int]:
         """The numbers of the texts in which some bytes of `data` are."""
-        rows = np.unique(np.searchsorted(self.rows.ends, offsets))
-        return {self.numbers[bisect_right(self._begin, row) - 1] for row in rows.tolist()}
+        return (np.searchsorted(self._starts, np.array(places, np.int64), "right") - 1).tolist()  # type: ignore[no-any-return]
 
+    def span(self, text: int) -> tuple[int, int]:
+        """Where a text begins and ends in `data`."""
+        return int(self._starts[text]), int(self._starts[text + 1]) - 1
 
-def batches(texts: Sequence[str]) -> Iterator[Batch]:
-    """All texts, in batches of `PIECE` characters, or somewhat more."""
-    batch, size = Batch(), 0
-    for number, text in enumerate(texts):
-        for first_row, piece in pieces(text) if len(text) > PIECE else ((0, text),):
-            batch.add(number, first_row, piece)
-            size += len(piece)
-            if size >= PIECE:
-                yield batch
-                batch, size = Batch(), 0
-    if batch.texts:
-        yield batch
+    def rows_of(self, text: int, places: Sequence[int]) -> list[int]:
+        """In which rows of a text some bytes of it are, from 0; `places` are in `data`, and ascend."""
+        rows: list[int] = []
+        row, counted = 0, int(self._starts[text])
+        for place in places:
+            row += self.data.count(b"\n", counted, place)
+            counted = place
+            rows.append(row)
+        return rows

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import repeat
+from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import NamedTuple
 
 import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.lines import canonical_line, fingerprints
+from memory.lines import canonical_rows, fingerprints
 from memory.notes import Note
 from memory.pieces import Rows
 from memory.sieve import FEWEST_LETTERS, letters_of, sieve_hashes
 
-_MAY_NAME = re.compile(r"\[\[|\.[A-Za-z]")
+_MAY_NAME = re.compile(rb"\[\[|\.[A-Za-z]")
 _BATCH = 1 << 20
-"""Characters of notes whose rows are made in one go."""
+"""Bytes of notes whose rows are made in one go."""
 
 
 class LineFacts(NamedTuple):
@@ -75,7 +75,18 @@ class LineRows(NamedTuple):
 
     def in_order(self) -> LineRows:
         """By fingerprint, then by owner."""
-        return self.at(np.lexsort((self.owners, self.keys)))
+        rows = self.at(np.argsort(self.keys))
+        same = rows.keys[1:] == rows.keys[:-1]
+        runs = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        order = runs[np.lexsort((rows.owners[runs], rows.keys[runs]))]
+        for column in rows:  # in place: nobody else has them yet
+            column[runs] = column[order]
+        return rows
+
+    def once(self) -> LineRows:
+        """A line that is in a note several times is there once. The rows are in order."""
+        again = (self.keys[1:] == self.keys[:-1]) & (self.owners[1:] == self.owners[:-1])
+        return self.at(np.append(True, ~again)) if again.any() else self
 
     def owners_of(self, wanted: NDArray[np.uint64]) -> list[tuple[int, ...]]:
         """For each fingerprint the places of the notes that have it, ascending; the rows are in order."""
@@ -88,13 +99,16 @@ class LineRows(NamedTuple):
 
     def distinctive(self, identities: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
         """Which rows, in order, are of lines that no more than `most` notes have. Notes of one identity are one."""
-        _, group, count = np.unique(self.keys, return_inverse=True, return_counts=True)
+        starts = np.flatnonzero(np.append(True, self.keys[1:] != self.keys[:-1])[: len(self.keys)])
+        count = np.diff(np.append(starts, len(self.keys)))
         few = count <= most
+        group = np.repeat(np.arange(len(starts)), count)
         if not few.all():
             crowded = ~few[group]
             notes = np.unique(np.stack((group[crowded], identities[self.owners[crowded]])), axis=1)
             few = np.bincount(notes[0], minlength=len(count)) <= most
-        return few[group]
+        distinctive: NDArray[np.bool_] = few[group]
+        return distinctive
 
 
 def joined(parts: Sequence[LineRows]) -> LineRows:
@@ -127,30 +141,41 @@ class Prints:
         """
         places = {record.note: place for place, record in enumerate(self.records)}
         printer = _Printer(self.seed, self.minimum_line_length)
-        records: list[NoteRecord] = []
+        records: dict[int, NoteRecord] = {}
+        digests: dict[int, bytes] = {}
         before = np.full(len(notes), -1, np.int64)
         for number, note in enumerate(notes):
             place = places.get(note.id)
+            record = None if place is None else self.records[place]
             if note.unread:
-                if place is None:
+                if record is None:
                     raise ValueError(f"{note.id} is new and comes without its text")
-                digest = self.records[place].digest
+                is_same = True
             else:
-                digest = mmh3.mmh3_x64_128_digest(note.text.encode("utf-8", "surrogatepass"), self.seed)
-            if place is not None and self.records[place].digest == digest:
+                text = note.text.encode("utf-8", "surrogatepass")
+                digest = mmh3.mmh3_x64_128_digest(text, self.seed)
+                is_same = record is not None and record.digest == digest
+            if place is None or record is None or not is_same:
+                printer.add(number, text)
+                digests[number] = digest
+            else:
                 before[number] = place
-                lines = self.records[place].lines
-            else:
-                lines = printer.add(number, note.text)
-            records.append(NoteRecord(note.id, note.source, note.path, note.title, note.aliases, lines, digest))
+                if (record.title, record.aliases) != (note.title, note.aliases):
+                    record = replace(record, title=note.title, aliases=note.aliases)
+                records[number] = record
 
         after = np.full(len(self.records), -1, np.int64)
         after[before[before >= 0]] = np.flatnonzero(before >= 0)
-        long, naming, longest = printer.finish()
+        long, naming, longest, counts = printer.finish()
+        for number, lines in counts:
+            note = notes[number]
+            records[number] = NoteRecord(
+                note.id, note.source, note.path, note.title, note.aliases, lines, digests[number]
+            )
         prints = Prints(
             seed=self.seed,
             minimum_line_length=self.minimum_line_length,
-            records=tuple(records),
+            records=tuple([records[number] for number in range(len(notes))]),
             long=(*(rows.moved(after) for rows in self.long), long),
             naming=joined([self.naming.moved(after), naming]).in_order(),
             longest=max(self.longest, longest),
@@ -164,56 +189,59 @@ class _Printer:
     def __init__(self, seed: int, minimum_line_length: int) -> None:
         self._seed = seed
         self._minimum = minimum_line_length
-        self._long = _Lines([], [])
-        self._naming = _Lines([], [])
-        self._long_rows: list[LineRows] = []
-        self._naming_rows: list[LineRows] = []
-        self._longest = self._size = 0
+        self._owners: list[int] = []
+        self._texts: list[bytes] = []
+        self._size = 0
+        self._long: list[LineRows] = []
+        self._naming: list[LineRows] = []
+        self._counts: list[tuple[int, int]] = []
+        self._longest = 0
 
-    def add(self, owner: int, text: str) -> int:
-        """Take in one note, and return how many of its lines are not blank."""
-        lines = [canonical for line in text.split("\n") if (canonical := canonical_line(line))]
-        once = dict.fromkeys(lines)
-        self._long.add(owner, [line for line in once if len(line) >= self._minimum])
-        self._naming.add(owner, [line for line in once if len(line) < self._minimum and _MAY_NAME.search(line)])
+    def add(self, owner: int, text: bytes) -> None:
+        """Take in one note, in UTF-8."""
+        self._owners.append(owner)
+        self._texts.append(text)
         self._size += len(text)
         if self._size >= _BATCH:
             self._flush()
-        return len(lines)
 
-    def finish(self) -> tuple[LineRows, LineRows, int]:
-        """(rows of long lines, rows of naming ones, bytes of the longest line)."""
+    def finish(self) -> tuple[LineRows, LineRows, int, list[tuple[int, int]]]:
+        """(rows of long lines, rows of naming ones, bytes of the longest line, how many lines each note has)."""
         self._flush()
-        return joined(self._long_rows), joined(self._naming_rows), self._longest
+        return joined(self._long), joined(self._naming).in_order(), self._longest, self._counts
 
     def _flush(self) -> None:
-        if self._long.lines:
-            rows, longest = self._long.rows(self._seed)
-            self._long_rows.append(rows)
-            self._longest = max(self._longest, longest)
-        if self._naming.lines:
-            self._naming_rows.append(self._naming.rows(self._seed)[0])
-        self._long, self._naming, self._size = _Lines([], []), _Lines([], []), 0
+        if not self._texts:
+            return
+        rows_each = [text.count(b"\n") + 1 for text in self._texts]
+        owners = np.repeat(np.array(self._owners, np.uint32), rows_each)
+        data = canonical_rows(b"\n".join(self._texts))
+        there = np.frombuffer(data, np.uint8)
+        rows = Rows.of(there)
+        ends = np.append(0, np.cumsum(rows.ends > rows.starts))[np.cumsum(rows_each)]
+        self._counts += zip(self._owners, np.diff(np.append(0, ends)).tolist(), strict=True)
 
+        no_first = np.flatnonzero((there & 0xC0) == 0x80)
+        """Bytes that are not the first of their character."""
+        characters = rows.ends - np.searchsorted(no_first, rows.ends)
+        characters -= rows.starts - np.searchsorted(no_first, rows.starts)
+        is_long = characters >= self._minimum
+        names = np.zeros(len(rows.ends), np.bool_)
+        names[np.searchsorted(rows.ends, [match.start() for match in _MAY_NAME.finditer(data)])] = True
+        lines = data.split(b"\n")
+        if is_long.any():
+            self._long.append(self._rows(list(compress(lines, is_long.tolist())), owners[is_long]))
+            self._longest = max(self._longest, int((rows.ends - rows.starts)[is_long].max()))
+        naming = names & ~is_long
+        if naming.any():
+            self._naming.append(self._rows(list(compress(lines, naming.tolist())), owners[naming]))
+        self._owners, self._texts, self._size = [], [], 0
 
-class _Lines(NamedTuple):
-    """Canonical lines, each with the note that it is of."""
-
-    lines: list[str]
-    owners: list[int]
-
-    def add(self, owner: int, lines: Sequence[str]) -> None:
-        self.lines.extend(lines)
-        self.owners.extend(repeat(owner, len(lines)))
-
-    def rows(self, seed: int) -> tuple[LineRows, int]:
-        """(their rows, bytes of the longest of them)."""
-        data = "\n".join(self.lines).encode("utf-8", "surrogatepass")
-        lines = Rows.of(np.frombuffer(data, np.uint8))
+    def _rows(self, lines: Sequence[bytes], owners: NDArray[np.uint32]) -> LineRows:
+        data = b"\n".join(lines)
         letters = letters_of(data)
         in_letters = Rows.of(np.frombuffer(letters, np.uint8))
         rich = np.flatnonzero(in_letters.ends - in_letters.starts >= FEWEST_LETTERS)
-        hashes = np.zeros(len(self.lines), np.uint32)
-        hashes[rich] = sieve_hashes(letters, in_letters.starts[rich], in_letters.ends[rich], seed)
-        rows = LineRows(fingerprints(data, seed), np.array(self.owners, np.uint32), hashes)
-        return rows, int((lines.ends - lines.starts).max())
+        hashes = np.zeros(len(lines), np.uint32)
+        hashes[rich] = sieve_hashes(letters, in_letters.starts[rich], in_letters.ends[rich], self._seed)
+        return LineRows(fingerprints(data, self._seed), owners, hashes).in_order().once()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.grams import Keys, different
+from memory.grams import Keys, Positions, different
 
 MOST_NOTES_WITH_IT = 3
 """A line or a gram that is in more notes than this says nothing about any of them."""
@@ -23,49 +23,75 @@ _LINE_SHIFT = 5
 _MORE = (1 << _LINE_SHIFT) - 1
 """A gram reaches over no more than 31 more lines, as each has a letter."""
 
+type Flags = NDArray[np.bool_]
+
 
 class LineHashes(NamedTuple):
-    """A hash of each line of each note, note by note in the order of their places. A line's number is its place here."""
+    """A hash of each line of each note, note by note. A line's number is its place here."""
 
     hashes: NDArray[np.uint32]
     starts: NDArray[np.intp]
     """The number of each note's first line, and how many lines there are."""
 
-    @property
-    def nbytes(self) -> int:
-        return self.hashes.nbytes + self.starts.nbytes
+    @classmethod
+    def joined(cls, hashes: Sequence[NDArray[np.uint32]], counts: Sequence[NDArray[np.intp]]) -> LineHashes:
+        """Of the lines of some notes one after the other, `counts` of each."""
+        starts = np.cumsum(np.concatenate([np.zeros(1, np.intp), *counts]))
+        return cls(np.concatenate([np.empty(0, np.uint32), *hashes]), starts)
+
+    def then(self, others: LineHashes) -> LineHashes:
+        return LineHashes(
+            np.concatenate((self.hashes, others.hashes)),
+            np.concatenate((self.starts, others.starts[1:] + len(self.hashes))),
+        )
+
+    def at(self, notes: Positions) -> LineHashes:
+        """The lines of some notes, in this order."""
+        counts = np.diff(self.starts)[notes]
+        starts = np.concatenate(([0], np.cumsum(counts)))
+        source = np.arange(starts[-1]) + np.repeat(self.starts[notes] - starts[:-1], counts)
+        return LineHashes(self.hashes[source], starts)
+
+
+class NoteLines(NamedTuple):
+    """The lines of notes, and which of them say nothing about any note. A note's number is its slot."""
+
+    hashes: NDArray[np.uint32]
+    starts: NDArray[np.intp]
+    files: NDArray[np.intp]
+    """The number of the file that each note is from, as notes of one file are one; -1: the note is gone."""
+    shared: Flags
+    """Whether more than three notes have the line; of a note that is gone: whether they did."""
 
     @classmethod
-    def of(cls, hashes: Sequence[int], counts: Sequence[int]) -> LineHashes:
-        """Of the lines of some notes one after the other, `counts` of each."""
-        return cls(np.array(hashes, np.uint32), np.concatenate(([0], np.cumsum(counts, dtype=np.intp))))
+    def of(cls, lines: LineHashes, files: NDArray[np.intp]) -> NoteLines:
+        return cls(*lines, files, _in_many(lines.hashes, np.repeat(files, np.diff(lines.starts))))
 
-    def merged(self, before: NDArray[np.intp], made: LineHashes) -> LineHashes:
-        """The lines of notes that had the places `before` here; where that is -1, the next note's of `made`."""
-        starts = np.where(before < 0, 0, self.starts[before])
-        counts = np.where(before < 0, 0, self.starts[before + 1] - starts)
-        new = np.flatnonzero(before < 0)
-        counts[new] = np.diff(made.starts)
-        starts[new] = made.starts[:-1] + len(self.hashes)
-        now = np.concatenate(([0], np.cumsum(counts)))
-        source = np.arange(now[-1]) + np.repeat(starts - now[:-1], counts)
-        return LineHashes(np.concatenate((self.hashes, made.hashes))[source], now)
+    @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in self)
 
-    def notes(self, lines: NDArray[np.integer]) -> NDArray[np.intp]:
-        """The notes that some lines, by number, belong to."""
-        return np.searchsorted(self.starts, lines, "right") - 1
+    def updated(self, more: LineHashes, files: NDArray[np.intp]) -> NoteLines:
+        """With the lines of more notes. `files` is that of each note now: the same notes are of one file as before."""
+        hashes, starts = LineHashes(self.hashes, self.starts).then(more)
+        before = np.append(self.files, np.full(len(files) - len(self.files), -1))
+        of_line = np.repeat(files, np.diff(starts))
+        changed = np.repeat((files < 0) != (before < 0), np.diff(starts))
+        concerned = np.flatnonzero(np.isin(hashes, hashes[changed]) & (of_line >= 0))
+        shared = np.append(self.shared, np.zeros(len(more.hashes), np.bool_))
+        shared[concerned] = _in_many(hashes[concerned], of_line[concerned])
+        return NoteLines(hashes, starts, files, shared)
 
-    def shared(self, files: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which lines more than three notes have. Notes of one file are one."""
-        of_file = np.repeat(files, np.diff(self.starts)).astype(np.uint64)
-        pairs = np.sort((self.hashes.astype(np.uint64) << np.uint64(32)) | of_file)
-        hashes = different(pairs) >> np.uint64(32)
-        many = hashes[MOST_NOTES_WITH_IT:][hashes[MOST_NOTES_WITH_IT:] == hashes[:-MOST_NOTES_WITH_IT]]
-        return np.isin(self.hashes, different(many).astype(np.uint32))
+    def notes(self, rows: GramRows) -> Positions:
+        return np.searchsorted(self.starts, rows.first, "right") - 1
+
+    def own(self, rows: GramRows) -> Flags:
+        """Which rows are in no shared line, and reach into none."""
+        return ~rows.meeting(self.shared)
 
 
 class GramRows(NamedTuple):
-    """Grams of notes, by key, then by line."""
+    """Grams of notes."""
 
     keys: NDArray[np.uint32]
     checks: NDArray[np.uint16]
@@ -75,12 +101,8 @@ class GramRows(NamedTuple):
     around: NDArray[np.uint8]
     """Shape (rows, 2): the letters before and after, as `Shingler.around` has them."""
 
-    @property
-    def nbytes(self) -> int:
-        return sum(column.nbytes for column in self)
-
     @classmethod
-    def of(cls, keys: Keys, first: NDArray[np.intp], more: NDArray[np.intp], around: NDArray[np.uint8]) -> GramRows:
+    def of(cls, keys: Keys, first: Positions, more: Positions, around: NDArray[np.uint8]) -> GramRows:
         upper, checks = halves(keys)
         return cls(upper, checks, (first << _LINE_SHIFT | more).astype(np.uint32), around)
 
@@ -94,58 +116,106 @@ class GramRows(NamedTuple):
             np.concatenate([np.empty((0, 2), np.uint8), *(part.around for part in parts)]),
         )
 
-    def in_order(self) -> GramRows:
-        return _by_line(self.at(np.argsort(self.whole_keys)))
-
-    def with_more(self, rows: GramRows) -> GramRows:
-        """Both in order. Much faster than to sort them, where there are few others."""
-        at = np.searchsorted(self.whole_keys, rows.whole_keys)
-        merged = GramRows(
-            np.insert(self.keys, at, rows.keys),
-            np.insert(self.checks, at, rows.checks),
-            np.insert(self.lines, at, rows.lines),
-            np.insert(self.around, at, rows.around, axis=0),
-        )
-        return _by_line(merged)
-
-    def at(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> GramRows:
-        return GramRows(self.keys[chosen], self.checks[chosen], self.lines[chosen], self.around[chosen])
-
-    def moved(self, lines: LineHashes, places: NDArray[np.intp], now: LineHashes) -> GramRows:
-        """The rows of notes whose lines were `lines`, at the notes' new places, without those of a place -1."""
-        counts = np.diff(lines.starts)
-        shifts = np.where(places < 0, 0, now.starts[places] - lines.starts[:-1])
-        if (places >= 0).all() and not shifts.any():
-            return self
-        first = first_lines(self.lines)
-        shift = np.repeat(shifts << _LINE_SHIFT, counts)[first]
-        rows = self._replace(lines=(self.lines + shift).astype(np.uint32))
-        return rows if (places >= 0).all() else rows.at(np.repeat(places >= 0, counts)[first])
-
-    def telling(self, lines: LineHashes, files: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which rows tell a note: not of a line that many notes have, and of a gram that few have; once for a note."""
-        until = np.concatenate(([0], np.cumsum(lines.shared(files))))
-        first = first_lines(self.lines)
-        telling: NDArray[np.bool_] = until[first] == until[first + (self.lines & np.uint32(_MORE)) + np.uint32(1)]
-        runs = self.in_runs()
-        runs = runs[telling[runs]]
-        keys, notes = self.whole_keys[runs], lines.notes(first[runs])
-        same = keys[1:] == keys[:-1]
-        telling[runs[1:][same & (notes[1:] == notes[:-1])]] = False
-        starts = np.concatenate(([0], np.flatnonzero(~same) + 1))
-        ends = np.append(starts[1:], len(runs))
-        many = ends - starts > MOST_NOTES_WITH_IT
-        for start, end in zip(starts[many].tolist(), ends[many].tolist(), strict=True):
-            if len(np.unique(files[notes[start:end]])) > MOST_NOTES_WITH_IT:
-                telling[runs[start:end]] = False
-        return telling
+    @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in self)
 
     @property
     def whole_keys(self) -> Keys:
         """The 48 bits of each row's key, as one number."""
         return (self.keys.astype(np.uint64) << np.uint64(16)) | self.checks
 
-    def in_runs(self) -> NDArray[np.intp]:
+    @property
+    def first(self) -> NDArray[np.uint32]:
+        """The numbers of the lines in which the grams begin."""
+        return self.lines >> np.uint32(_LINE_SHIFT)
+
+    def at(self, chosen: Positions) -> GramRows:
+        return GramRows(
+            self.keys.take(chosen), self.checks.take(chosen), self.lines.take(chosen), self.around.take(chosen, axis=0)
+        )
+
+    def moved(self, by: NDArray[np.intp]) -> GramRows:
+        """The same grams in other lines: each line's number is greater by so much."""
+        return self._replace(lines=(self.lines + (by[self.first] << _LINE_SHIFT)).astype(np.uint32))
+
+    def in_order(self) -> GramRows:
+        """By key, then by line. A gram that is twice in a line is there once: it tells no more."""
+        rows = self.at(np.argsort(self.whole_keys))
+        runs = rows.in_runs()
+        order = runs[np.lexsort((rows.lines[runs], rows.whole_keys[runs]))]
+        for column in rows:  # in place: nobody else has them yet
+            column[runs] = column[order]
+        keys = rows.whole_keys
+        again = (keys[1:] == keys[:-1]) & (rows.lines[1:] == rows.lines[:-1])
+        return rows.at(np.flatnonzero(np.append(True, ~again))) if again.any() else rows
+
+    def matches(self, wanted: Keys) -> tuple[Positions, Positions]:
+        """Pairs (number of a wanted 64-bit key, row) that have the same 48 bits. The rows are in order."""
+        which = np.argsort(wanted)  # a binary search is faster where one key follows the other
+        keys, checks = halves(wanted.take(which))
+        row = np.searchsorted(self.keys, keys)
+        found = [(which[:0], row[:0])]
+        while len(which) and len(self.keys):
+            same = np.flatnonzero((self.keys.take(row, mode="clip") == keys) & (row < len(self.keys)))
+            which, row, keys, checks = which.take(same), row.take(same), keys.take(same), checks.take(same)
+            equal = np.flatnonzero(self.checks.take(row) == checks)
+            found.append((which.take(equal), row.take(equal)))
+            row = row + 1
+        return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
+
+    def having(self, keys: Keys) -> Positions:
+        """The rows that have one of some keys of 48 bits, which ascend. The rows are in order."""
+        upper = different((keys >> np.uint64(16)).astype(np.uint32))
+        first, last = (np.searchsorted(self.keys, upper, side) for side in ("left", "right"))
+        counts = last - first
+        rows = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+        having: Positions = rows[is_among(self.at(rows).whole_keys, keys)]
+        return having
+
+    def meeting(self, lines: Flags) -> Flags:
+        """Which rows are in some lines, or reach into one."""
+        first, more = self.first, self.lines & np.uint32(_MORE)
+        meeting: Flags = lines.take(first)
+        reaching = np.flatnonzero(more)
+        step = 1
+        while len(reaching):
+            meeting[reaching] |= lines.take(first[reaching] + np.uint32(step))
+            step += 1
+            reaching = reaching[more[reaching] >= step]
+        return meeting
+
+    def concerned(self, lines: Flags) -> Positions:
+        """The rows that are in some lines or reach into one."""
+        there = np.flatnonzero(lines)
+        if not len(there):
+            return there
+        # Lines of one note are near each other: one look over all rows leaves few of them.
+        earliest, behind = max(0, int(there[0]) - _MORE), int(there[-1]) + 1
+        near = np.flatnonzero((self.lines >= earliest << _LINE_SHIFT) & (self.lines < behind << _LINE_SHIFT))
+        reach = np.zeros(len(lines), np.bool_)
+        reach[np.maximum(there[:, None] - np.arange(_MORE + 1), 0)] = True
+        near = near[reach.take(self.lines.take(near) >> np.uint32(_LINE_SHIFT))]
+        return near[self.at(near).meeting(lines)]
+
+    def telling(self, lines: NoteLines) -> Flags:
+        """Which rows, all of their keys, tell a note: by no shared line, and a gram that few notes have; once for each."""
+        telling = lines.own(self)
+        runs = self.in_runs()
+        runs = runs[telling[runs]]
+        in_runs = self.at(runs)
+        keys, notes = in_runs.whole_keys, lines.notes(in_runs)
+        same = keys[1:] == keys[:-1]
+        telling[runs[1:][same & (notes[1:] == notes[:-1])]] = False
+        starts = np.concatenate(([0], np.flatnonzero(~same) + 1))
+        ends = np.append(starts[1:], len(runs))
+        many = ends - starts > MOST_NOTES_WITH_IT
+        for start, end in zip(starts[many].tolist(), ends[many].tolist(), strict=True):
+            if len(np.unique(lines.files[notes[start:end]])) > MOST_NOTES_WITH_IT:
+                telling[runs[start:end]] = False
+        return telling
+
+    def in_runs(self) -> Positions:
         """The rows, usually few, whose key other rows have too."""
         same = (self.keys[1:] == self.keys[:-1]) & (self.checks[1:] == self.checks[:-1])
         run = np.zeros(len(self.keys), np.bool_)
@@ -154,20 +224,22 @@ class GramRows(NamedTuple):
         return np.flatnonzero(run)
 
 
-def _by_line(rows: GramRows) -> GramRows:
-    """Rows that are by key, by line too. They are changed in place: nobody else has them yet."""
-    runs = rows.in_runs()
-    order = runs[np.lexsort((rows.lines[runs], rows.whole_keys[runs]))]
-    for column in rows:
-        column[runs] = column[order]
-    return rows
-
-
-def first_lines(lines: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """The numbers of the lines in which grams begin, from `GramRows.lines`."""
-    return lines >> np.uint32(_LINE_SHIFT)
+def is_among(keys: Keys, ascending: Keys) -> Flags:
+    """Which keys are among others."""
+    if not len(ascending):
+        return np.zeros(len(keys), np.bool_)
+    among: Flags = ascending.take(np.searchsorted(ascending, keys), mode="clip") == keys
+    return among
 
 
 def halves(keys: Keys) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
-    """The 48 bits of keys that are kept: 28 of the hash that grams are chosen by and 4 others, then 16 others."""
+    """The 48 bits of keys that are kept: the hash that grams are chosen by, then 16 others."""
     return (keys >> np.uint64(32)).astype(np.uint32), (keys >> np.uint64(16)).astype(np.uint16)
+
+
+def _in_many(hashes: NDArray[np.uint32], files: NDArray[np.intp]) -> Flags:
+    """Which lines, by their hashes and their notes' files, more than three files have."""
+    pairs = different(np.sort((hashes.astype(np.uint64) << np.uint64(32)) | files.astype(np.uint64)))
+    there = pairs >> np.uint64(32)
+    many = there[MOST_NOTES_WITH_IT:][there[MOST_NOTES_WITH_IT:] == there[:-MOST_NOTES_WITH_IT]]
+    return np.isin(hashes, different(many).astype(np.uint32))

@@ -2,13 +2,13 @@
 
     index = QuoteIndex.build(texts, files=…, seed=…)             # texts: one for each note, in the order of places
     index = QuoteIndex.build(texts, files=…, previous=index, kept=…)    # kept[place]: the note's place in `previous`
-    for quote in index.find([text, text, …]):                    # the strings of a request, many at a time
+    for quote in index.find([text, text, …]):                    # the strings of a request in UTF-8, many at a time
         quote.text, quote.note                                   # number of the text, place of the note
 
 What counts as a quote is in `docs/detection.md`. How grams are chosen is in `memory/grams.py`, what their letters are in
-`memory/letters.py`, what is kept of a note in `memory/quote_rows.py`. An index is immutable and holds no text: for each
-gram a key of 48 bits, its line, and one bit for each of the eight letters before and after, which tell how far a text goes
-on alike.
+`memory/letters.py`, what is kept of a note in `memory/quote_rows.py` and `memory/gram_store.py`. An index is immutable
+and holds no text: for each gram a key of 48 bits, its line, and one bit for each of the eight letters before and after,
+which tell how far a text goes on alike.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from memory.grams import AROUND, EDGE, GRAM, Grams, Hashes, Shingler, different
-from memory.letters import encoded, letters
+from memory.gram_filter import GramFilter
+from memory.gram_store import GramStore
+from memory.grams import AROUND, EDGE, GRAM, Positions, Shingler, different
+from memory.letters import letters
 from memory.quote_prints import printed
-from memory.quote_rows import GramRows, LineHashes, first_lines, halves
 
 FEWEST_GRAMS = 2
 """Different grams of one note in one text that make it a quote."""
@@ -30,14 +31,10 @@ SHORTEST_SPAN = 40
 """Letters in a row that make it a quote where there is one gram only."""
 
 _PIECE = 1 << 18
-"""Characters that are looked at in one go: bounds the memory that it takes, and how long other threads wait."""
+"""Bytes of text that are looked at in one go: bounds the memory that it takes, and how long other threads wait."""
 _OVERLAP = 4_096
-"""Characters that two pieces of a text share, so that nothing is lost between them."""
-_SHORTEST = 11
-"""Characters that a gram has at least, where each is three bytes."""
-_BITS_PER_GRAM = 8
-"""Of the bitmap, at least; twice as many where that makes its size a power of two."""
-_APART = "\0" * AROUND
+"""Bytes that two pieces of a text share, so that nothing is lost between them."""
+_APART = bytes(AROUND)
 _ALIKE = np.array([max((~byte & (byte + 1)).bit_length() - 2, 0) for byte in range(255)] + [AROUND], np.intp)
 """For the bits of the letters beside a gram that are alike (1): how many letters are, counted from the lowest bit.
 
@@ -57,25 +54,24 @@ class Quote(NamedTuple):
 class QuoteIndex:
     """Immutable; made by `build`."""
 
-    def __init__(self, rows: GramRows, lines: LineHashes, files: NDArray[np.intp], seed: int) -> None:
-        telling = rows.telling(lines, files)
-        self.rows = rows.at(telling)
-        self.silent = rows.at(~telling)
-        """Grams that too many notes have: kept, because one of these notes may go."""
-        self.lines = lines
+    def __init__(self, store: GramStore, seed: int, previous: QuoteIndex | None = None) -> None:
+        self.store = store
         self.seed = seed
         self._shingler = Shingler(seed)
-        self._bitmap = _Bitmap(self.rows.keys)
+        if previous is not None and store.base is previous.store.base:
+            self.filter: GramFilter = previous.filter.with_more(store.recent.telling.keys)
+        else:
+            self.filter = GramFilter.of(store.base.telling.keys)
 
     @classmethod
     def build(
         cls,
         texts: Sequence[str],
         *,
-        files: Sequence[int] | None = None,
+        files: ArrayLike | None = None,
         seed: int = 0,
         previous: QuoteIndex | None = None,
-        kept: Sequence[int] | None = None,
+        kept: ArrayLike | None = None,
     ) -> QuoteIndex:
         """An index of notes, by their place in `texts`. The texts are not kept.
 
@@ -83,34 +79,28 @@ class QuoteIndex:
         has its own). `seed` is 32 bits that only this process knows. With `previous`, whose seed then counts,
         `kept[place]` is the note's place there, if it is what it was (its text is then not read), else -1.
         """
-        numbers = np.arange(len(texts)) if files is None else np.array(files, np.intp)
-        before = np.full(len(texts), -1) if previous is None or kept is None else np.array(kept, np.intp)
-        seed = seed if previous is None else previous.seed
-        made, lines = printed((texts[place] for place in np.flatnonzero(before < 0).tolist()), seed)
-        if previous is None:
-            return cls(made.in_order(), lines, numbers, seed)
-        lines_made, lines = lines, previous.lines.merged(before, lines)
-        places = np.full(len(previous.lines.starts) - 1, -1)
-        places[before[before >= 0]] = np.flatnonzero(before >= 0)
-        others = [
-            previous.silent.moved(previous.lines, places, lines),
-            made.moved(lines_made, np.flatnonzero(before < 0), lines),
-        ]
-        rows = previous.rows.moved(previous.lines, places, lines).with_more(GramRows.joined(others).in_order())
-        return cls(rows, lines, numbers, seed)
+        numbers = np.arange(len(texts)) if files is None else np.asarray(files, np.intp)
+        if previous is None or kept is None:
+            return cls(GramStore.of(*printed(texts, seed), numbers), seed)
+        before = np.asarray(kept, np.intp)
+        made = printed([texts[place] for place in np.flatnonzero(before < 0).tolist()], previous.seed)
+        return cls(previous.store.updated(before, *made, numbers), previous.seed, previous)
 
     @property
     def nbytes(self) -> int:
         """Memory of all that is kept."""
-        return sum(part.nbytes for part in (self.rows, self.silent, self.lines, self._bitmap))
+        return self.store.nbytes + self.filter.nbytes
 
     @property
     def grams(self) -> int:
         """How many grams of notes can be found."""
-        return len(self.rows.keys)
+        return len(self.store)
 
-    def find(self, texts: Sequence[str]) -> list[Quote]:
-        """The notes that each text quotes, in the order of texts. Many texts at once cost far less than one by one."""
+    def find(self, texts: Sequence[bytes]) -> list[Quote]:
+        """The notes that each text quotes, in the order of texts, which are UTF-8 as `letters.encoded` makes it.
+
+        Many texts at once cost far less than one by one.
+        """
         found: dict[tuple[int, int], Quote] = {}
         if self.grams:
             for numbers, batch in _batches(texts):
@@ -122,82 +112,50 @@ class QuoteIndex:
         return list(found.values())
 
     def _quotes(self, numbers: Sequence[int], batch: bytes) -> Iterator[Quote]:
-        grams = self._shingler.search(batch, self._bitmap.may_have)
-        which, rows = self._matches(grams)
+        grams = self._shingler.search(batch, self.filter.may_have)
+        which, rows = self.store.matches(grams.keys)
         if not len(which):
             return
-        positions, notes = grams.positions[which], self.lines.notes(first_lines(self.rows.lines[rows]))
+        found = self.store.at(rows)
+        positions, notes = grams.positions.take(which), self.store.places(found)
         nuls = np.flatnonzero(np.frombuffer(batch, np.uint8)[GRAM:] == 0) + GRAM
         texts = np.searchsorted(nuls, positions) // len(_APART)
-        order = np.lexsort((positions, notes, texts))
-        rows, positions, notes, texts = rows[order], positions[order], notes[order], texts[order]
-        first = np.flatnonzero(np.append(True, (texts[1:] != texts[:-1]) | (notes[1:] != notes[:-1])))
+        pairs = texts * self.store.notes + notes
+        order = np.argsort(pairs * len(batch) + positions)
+        pairs, positions, rows, around = pairs[order], positions[order], rows[order], found.around[order]
+        first = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1]))
         sizes = np.diff(np.append(first, len(rows)))
         groups = np.repeat(np.arange(len(first)), sizes)
         # A note has a gram once, so as many different rows are as many different grams.
-        rows_once = different(np.sort(groups * len(self.rows.keys) + rows))
-        counts = np.bincount(rows_once // len(self.rows.keys))
+        rows_once = different(np.sort(groups * len(self.store) + rows))
+        counts = np.bincount(rows_once // len(self.store))
         spans = _longest_runs(positions, groups)
         single = first[sizes == 1]
-        spans[sizes == 1] += self._alike_around(batch, positions[single], rows[single])
-        quoted = (counts >= FEWEST_GRAMS) | (spans >= SHORTEST_SPAN)
-        columns = (texts[first], notes[first], counts, spans)
-        for text, note, count, span in zip(*(column[quoted].tolist() for column in columns), strict=True):
+        if len(single):
+            spans[sizes == 1] += self._alike_around(batch, positions[single], around[single])
+        quoted = np.flatnonzero((counts >= FEWEST_GRAMS) | (spans >= SHORTEST_SPAN))
+        columns = (*np.divmod(pairs[first[quoted]], self.store.notes), counts[quoted], spans[quoted])
+        for text, note, count, span in zip(*(column.tolist() for column in columns), strict=True):
             yield Quote(numbers[text], note, count, span)
 
-    def _alike_around(self, batch: bytes, positions: NDArray[np.intp], rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _alike_around(self, batch: bytes, positions: Positions, of_notes: NDArray[np.uint8]) -> NDArray[np.intp]:
         """How many letters before and after each gram are the note's too, as far as one bit for each can tell."""
-        around = self._shingler.around(batch, positions, beyond=1)
-        alike: NDArray[np.intp] = _ALIKE[~(around ^ self.rows.around[rows])].sum(axis=1)
+        size = AROUND + GRAM + AROUND
+        excerpts = [batch[start : start + size] for start in (positions - AROUND).tolist()]
+        around = self._shingler.around(b"".join(excerpts), AROUND + size * np.arange(len(excerpts)), beyond=1)
+        alike: NDArray[np.intp] = _ALIKE[~(around ^ of_notes)].sum(axis=1)
         return alike
 
-    def _matches(self, grams: Grams) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Pairs (number of a gram, row) that have the same key."""
-        which = np.argsort(grams.keys)
-        keys, checks = halves(grams.keys[which])
-        row = np.searchsorted(self.rows.keys, keys)
-        found = [(which[:0], row[:0])]
-        while len(which):
-            same = row < len(self.rows.keys)
-            same[same] = self.rows.keys[row[same]] == keys[same]
-            which, row, keys, checks = which[same], row[same], keys[same], checks[same]
-            equal = self.rows.checks[row] == checks
-            found.append((which[equal], row[equal]))
-            row = row + 1
-        return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
 
-
-class _Bitmap:
-    """Which first halves of keys there are; a few others pass as well."""
-
-    def __init__(self, keys: Hashes) -> None:
-        bits = min(28, max(8, (max(1, len(keys)) * _BITS_PER_GRAM - 1).bit_length()))
-        self._shift = np.uint32(32 - bits)
-        every = np.zeros(1 << bits, np.bool_)
-        every[keys >> self._shift] = True
-        self._bits = np.packbits(every, bitorder="little")
-
-    @property
-    def nbytes(self) -> int:
-        return self._bits.nbytes
-
-    def may_have(self, hashes: Hashes) -> NDArray[np.bool_]:
-        places = hashes >> self._shift
-        bits: NDArray[np.uint8] = self._bits.take(places >> np.uint32(3))  # the slowest step: a look into main memory
-        bits >>= places.astype(np.uint8) & np.uint8(7)
-        bits &= np.uint8(1)
-        return bits.view(np.bool_)
-
-
-def _batches(texts: Sequence[str]) -> Iterator[tuple[list[int], bytes]]:
+def _batches(texts: Sequence[bytes]) -> Iterator[tuple[list[int], bytes]]:
     """Numbers of texts, and their letters: an edge, the texts with NULs between them, an edge. Long ones in pieces."""
     numbers: list[int] = []
-    waiting: list[str] = []
+    waiting: list[bytes] = []
     size = 0
     for number, text in enumerate(texts):
-        if len(text) < _SHORTEST:
+        if len(text) < GRAM:
             continue
-        for piece in _pieces(text.replace("\0", "") if "\0" in text else text):
+        for piece in _pieces(text.replace(b"\0", b"")) if len(text) > _PIECE else (text,):
             numbers.append(number)
             waiting.append(piece)
             size += len(piece)
@@ -208,16 +166,26 @@ def _batches(texts: Sequence[str]) -> Iterator[tuple[list[int], bytes]]:
         yield numbers, _letters_of(waiting)
 
 
-def _pieces(text: str) -> Iterator[str]:
-    if len(text) <= _PIECE + _OVERLAP:
-        yield text
-    else:
-        for start in range(0, len(text) - _OVERLAP, _PIECE):
-            yield text[start : start + _PIECE + _OVERLAP]
+def _pieces(text: bytes) -> Iterator[bytes]:
+    start = 0
+    while len(text) - start > _PIECE + _OVERLAP:
+        yield text[start : _character(text, start + _PIECE + _OVERLAP)]
+        start = _character(text, start + _PIECE)
+    yield text[start:]
 
 
-def _letters_of(texts: Sequence[str]) -> bytes:
-    return b"".join((EDGE, letters(encoded(_APART.join(texts))), EDGE))
+def _character(text: bytes, place: int) -> int:
+    """Where the character begins that a byte of UTF-8 is of."""
+    while text[place] & 0xC0 == 0x80:
+        place -= 1
+    return place
+
+
+def _letters_of(texts: Sequence[bytes]) -> bytes:
+    joined = _APART.join(texts)
+    if np.count_nonzero(np.frombuffer(joined, np.uint8) == 0) > len(_APART) * (len(texts) - 1):
+        joined = _APART.join([text.replace(b"\0", b"") for text in texts])
+    return b"".join((EDGE, letters(joined), EDGE))
 
 
 def _longest_runs(positions: NDArray[np.intp], groups: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -5,24 +5,28 @@ A scan never raises. What could not be looked at is said in its state and reason
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from memory.blobs import SHORTEST_BLOB, beside_blobs
 from memory.body import Body, read_body
-from memory.cache import SHORTEST_STRING, ElementResult, Results, RunKey, RunResult, ScanCache
+from memory.cache import SHORTEST_STRING, ElementResult, Results, ScanCache
+from memory.effort import Effort
 from memory.exchange import Scan
 from memory.index import NoteIndex
-from memory.mentions import Effort
 from memory.pieces import PIECE
-from memory.slices import Element, Elements, Sliced
-from memory.tally import NOTHING, Found, Tally
-from memory.walk import BLOB_LENGTH, SHORTEST_BLOB, Strings, blob_reason, key_pointer, strings_of
+from memory.slices import Elements, Sliced
+from memory.spans import Element, Run
+from memory.tally import NOTHING, Found, Tallied, Tally
+from memory.walk import Strings, key_pointer, strings_of
 
 NAMES = "too many names"
 
 _STRING_COSTS = 64
-"""Characters that looking at one more string costs as much as."""
+"""Bytes that looking at one more string costs as much as."""
+_MARKS = 2
+"""Places in an array up to which it is remembered as a whole: the last may be what changes in the next request."""
 
 
 class Scanner:
@@ -61,17 +65,24 @@ class _Part:
     result: ElementResult
     digest: bytes | None = None
     strings: Strings | None = None
-    in_texts: dict[int, Found] | None = None
-    in_holding: dict[int, Found] | None = None
-    """`id` of a string -> what is in it, as it is in `strings`."""
+    found: tuple[dict[int, Found], dict[int, Found]] | None = None
+    """What is in its strings, and in those that hold JSON, by their `id`. None: nothing so far."""
 
-    def put(self, text: str, found: Found, *, holds_json: bool) -> None:
-        if holds_json:
-            self.in_holding = self.in_holding or {}
-            self.in_holding[id(text)] = found
-        else:
-            self.in_texts = self.in_texts or {}
-            self.in_texts[id(text)] = found
+    def put(self, string: int, found: Found, *, holds_json: bool) -> None:
+        self.found = self.found or ({}, {})
+        self.found[holds_json][string] = found
+
+
+@dataclass(slots=True)
+class _Segment:
+    """Parts of a body that are added up together, after what is known of those before them.
+
+    `marks`: after so many of the parts, what they came to is remembered by a key.
+    """
+
+    start: Tallied | None = None
+    parts: list[_Part] = field(default_factory=list)
+    marks: list[tuple[int, bytes]] = field(default_factory=list)
 
 
 def _scan_body(index: NoteIndex, body: Body, results: Results | None) -> Scan:
@@ -82,19 +93,18 @@ def _scan_body(index: NoteIndex, body: Body, results: Results | None) -> Scan:
         work.add_members("", body.value)
     else:
         work.add("", body.value)
-    reasons = dict.fromkeys(body.reasons)
-    tally = Tally(index)
-    for result in work.finish():
-        reasons.update(dict.fromkeys(result.reasons))
-        tally.add_all(result.tallied)
-    return Scan("partial" if reasons else "complete", tuple(reasons), tally.sightings())
+    tally = work.finish()
+    reasons = tuple(dict.fromkeys((*body.reasons, *tally.reasons)))
+    return Scan("partial" if reasons else "complete", reasons, tally.sightings())
 
 
-class _Run(NamedTuple):
-    """A run whose elements are looked at; key None: elements that are no run."""
+class _Waiting(NamedTuple):
+    """A string that is looked at together with others: of what part, its `id`, what it will be remembered by."""
 
-    key: RunKey | None
-    parts: list[_Part]
+    part: _Part
+    string: int
+    holds_json: bool
+    key: bytes | None
 
 
 class _Work:
@@ -103,18 +113,18 @@ class _Work:
     def __init__(self, index: NoteIndex, results: Results | None) -> None:
         self._index = index
         self._results = results
-        self._runs: list[_Run | RunResult] = [_Run(None, [])]
+        options = index.options
+        self._shortest = options.minimum_line_length
+        # With few letters there is no quote, unless they are wide.
+        self._wide = options.quotes
+        self._segments = [_Segment()]
         self._effort = Effort()
         self._begin()
 
     def _begin(self) -> None:
+        self._waiting: list[_Waiting] = []
         self._texts: list[str] = []
-        """Strings that are waiting to be looked at together, each of a part."""
-        self._part_of: list[_Part] = []
-        self._nameless: set[int] = set()
-        """The numbers of those that hold JSON: names and quotes are found in what they hold."""
-        self._keys: dict[int, bytes] = {}
-        """What some of them will be remembered by."""
+        self._encoded: list[bytes] = []
         self._whole: list[_Part] = []
         """Parts of which every string is waiting or has been looked at."""
         self._size = 0
@@ -131,106 +141,117 @@ class _Work:
                 self.add_element(inside, member)
 
     def add_elements(self, where: str, elements: Elements) -> None:
-        number = 0
-        for part in elements.parts:
-            if isinstance(part, Element):
-                self.add_element(f"{where}/{number}", part)
+        parts = elements.parts
+        segment = _Segment()
+        self._segments.append(segment)
+        marks: dict[int, bytes] = {}
+        after = number = 0
+        if self._results:
+            keys = list(self._results.prefix_keys(where, parts))
+            ends = [place for place, part in enumerate(parts) if isinstance(part, Run)]
+            marks = {place: keys[place] for place in ends[-_MARKS:]}
+            for place in reversed(ends):
+                if known := self._results.prefixes.get(keys[place]):
+                    segment.start = known
+                    after = place + 1
+                    number = sum(part.length for part in parts[:after])
+                    break
+        for place, part in enumerate(parts[after:], after):
+            for element in part.elements():
+                self.add_element(f"{where}/{number}", element)
                 number += 1
-                continue
-            key = RunKey(part.digest, where, number)
-            known = self._results.runs.get(key) if self._results else None
-            if known:
-                self._runs.append(known)
-            else:
-                self._runs.append(_Run(key, []))
-                for element in part.elements():
-                    self.add_element(f"{where}/{number}", element)
-                    number += 1
-            number = key.first + len(part.spans)
-            self._runs.append(_Run(None, []))
+            if place in marks:
+                segment.marks.append((len(segment.parts), marks[place]))
+        self._segments.append(_Segment())
 
     def add_element(self, where: str, element: Element) -> None:
         if element.digest and self._results and (known := self._results.elements.get(element.digest)):
             if known.found or known.reasons:
-                self._add_part(_Part(where, known))
+                self._segments[-1].parts.append(_Part(where, known))
         else:
             self.add(where, element.value, element.digest)
 
     def add(self, where: str, value: Any, digest: bytes | None = None) -> None:
         result = ElementResult([], {})
-        strings = strings_of(value, result.reasons)
+        strings = strings_of(value, result.reasons, shortest=self._shortest, wide=self._wide)
         part = _Part(where, result, digest, strings)
-        self._add_part(part)
+        self._segments[-1].parts.append(part)
         self._look_for(part, strings.texts, holds_json=False)
-        self._look_for(part, strings.holding, holds_json=True)
+        if strings.holding:
+            self._look_for(part, strings.holding, holds_json=True)
         self._whole.append(part)
 
-    def finish(self) -> Iterator[RunResult]:
+    def finish(self) -> Tally:
         """All that is in the body, in its order."""
         self._look()
-        for run in self._runs:
-            if isinstance(run, RunResult):
-                yield run
+        whole = Tally(self._index)
+        for segment in self._segments:
+            if not (segment.start or segment.marks):
+                _add_up(segment.parts, whole)
                 continue
-            tally = Tally(self._index)
-            reasons: dict[str, None] = {}
-            for part in run.parts:
-                reasons.update(part.result.reasons)
-                for inside, found in part.result.found:
-                    tally.add(part.pointer + inside, found)
-            result = RunResult(tally.tallied(), tuple(reasons))
-            if self._results and run.key and not self._effort.is_spent:
-                self._results.runs.put(run.key, result, result.tallied.nbytes)
-            yield result
+            tally = Tally(self._index, segment.start)
+            done = 0
+            for count, key in segment.marks:
+                _add_up(segment.parts[done:count], tally)
+                done = count
+                if self._results and not self._effort.is_spent:
+                    tallied = tally.tallied()
+                    self._results.prefixes.put(key, tallied, tallied.nbytes)
+            _add_up(segment.parts[done:], tally)
+            whole.add_all(tally.tallied())
         if self._effort.is_spent:
-            yield RunResult(Tally(self._index).tallied(), (NAMES,))
-
-    def _add_part(self, part: _Part) -> None:
-        run = self._runs[-1]
-        assert isinstance(run, _Run)
-        run.parts.append(part)
+            whole.reasons[NAMES] = None
+        return whole
 
     def _look_for(self, part: _Part, texts: Sequence[str], *, holds_json: bool) -> None:
-        options, results = self._index.options, self._results
-        shortest, quotes = options.minimum_line_length, options.quotes
+        results = self._results
         for text in texts:
-            length = len(text)
-            if length < shortest and "." not in text and "[[" not in text and (not quotes or text.isascii()):
-                continue  # no line, no name, and no quote: that few letters make one only where they are wide
-            if length >= SHORTEST_BLOB and (reason := blob_reason(text)):
-                part.result.reasons[reason] = None
-                if length >= BLOB_LENGTH:
-                    continue
-            if results and length >= SHORTEST_STRING:
-                key = results.key(text, names=not holds_json)
+            shown = text
+            if len(text) >= SHORTEST_BLOB:
+                shown, reason = beside_blobs(text)
+                if reason:
+                    part.result.reasons[reason] = None
+            encoded = shown.encode("utf-8", "surrogatepass")
+            key = None
+            if results and len(encoded) >= SHORTEST_STRING:
+                key = results.key(encoded, names=not holds_json)
                 if found := results.strings.get(key):
                     if found is not NOTHING:
-                        part.put(text, found, holds_json=holds_json)
+                        part.put(id(text), found, holds_json=holds_json)
                     continue
-                self._keys[len(self._texts)] = key
-            if holds_json:
-                self._nameless.add(len(self._texts))
-            self._texts.append(text)
-            self._part_of.append(part)
-            self._size += _STRING_COSTS + length
+            self._waiting.append(_Waiting(part, id(text), holds_json, key))
+            self._texts.append(shown)
+            self._encoded.append(encoded)
+            self._size += _STRING_COSTS + len(encoded)
             if self._size >= PIECE:
                 self._look()
 
     def _look(self) -> None:
         """Look at the strings that are waiting, and close the parts that are whole."""
-        texts, nameless = self._texts, self._nameless
-        found = self._index.find_all(texts, nameless, self._effort)
-        for number, there in found.items():
-            self._part_of[number].put(texts[number], there, holds_json=number in nameless)
-        remember = None if self._effort.is_spent else self._results
-        if remember:
-            for number, key in self._keys.items():
-                there = found.get(number, NOTHING)
-                remember.strings.put(key, there, there.nbytes)
+        remember = self._results
+        if self._waiting:
+            # Names and quotes are found in what JSON holds, and not in the JSON.
+            nameless = {number for number, waiting in enumerate(self._waiting) if waiting.holds_json}
+            found = self._index.find_all(self._texts, nameless, self._effort, self._encoded)
+            remember = None if self._effort.is_spent else remember
+            for number, (part, string, holds_json, key) in enumerate(self._waiting):
+                there = found.get(number)
+                if there:
+                    part.put(string, there, holds_json=holds_json)
+                if key and remember:
+                    there = there or NOTHING
+                    remember.strings.put(key, there, there.nbytes)
         for part in self._whole:
-            if part.strings and (part.in_texts or part.in_holding):
-                part.result.found.extend(part.strings.places(part.in_texts or {}, part.in_holding or {}))
+            if part.strings and part.found:
+                part.result.found.extend(part.strings.places(*part.found))
             if remember and part.digest:
                 remember.elements.put(part.digest, part.result, part.result.nbytes)
             part.strings = None  # the decoded text has been used
         self._begin()
+
+
+def _add_up(parts: Sequence[_Part], tally: Tally) -> None:
+    for part in parts:
+        tally.reasons.update(part.result.reasons)
+        for inside, found in part.result.found:
+            tally.add(part.pointer + inside, found)

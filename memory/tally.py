@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from memory.exchange import MOST_EVIDENCE, Evidence, Grade, Sighting
@@ -36,19 +37,6 @@ class Found(NamedTuple):
 NOTHING = Found((), ())
 
 
-class Tallied(NamedTuple):
-    """What a part of a body holds: notes with their lines and evidence, and notes that are named in it."""
-
-    content: tuple[tuple[int, frozenset[int], tuple[Evidence, ...]], ...]
-    named: tuple[tuple[int, tuple[Evidence, ...]], ...]
-
-    @property
-    def nbytes(self) -> int:
-        """Memory, about."""
-        of_content = sum(400 + 80 * len(lines) + 200 * len(evidence) for _, lines, evidence in self.content)
-        return 100 + of_content + sum(150 + 200 * len(evidence) for _, evidence in self.named)
-
-
 class KnownNotes(Protocol):
     """What a tally asks of an index: `notes` is id -> title."""
 
@@ -58,64 +46,116 @@ class KnownNotes(Protocol):
     def facts(self, note: str) -> LineFacts: ...
 
 
-class Tally:
-    """Adds up what the strings of one body hold: k of n with each line once, evidence per string."""
+@dataclass(slots=True)
+class _Noted:
+    """What was found of one note. It belongs to the tally that made it, until that hands it on."""
 
-    def __init__(self, index: KnownNotes) -> None:
+    lines: set[int] = field(default_factory=set)
+    content: list[Evidence] = field(default_factory=list)
+    named: list[Evidence] = field(default_factory=list)
+    sighting: Sighting | None = None
+    """Made when it is asked for. It stays true once no tally owns this any more."""
+
+    def copy(self) -> _Noted:
+        return _Noted(set(self.lines), list(self.content), list(self.named))
+
+    def add_all(self, other: _Noted) -> None:
+        self.lines |= other.lines
+        _keep(self.content, other.content)
+        _keep(self.named, other.named)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory, about."""
+        return 400 + 80 * len(self.lines) + 200 * (len(self.content) + len(self.named))
+
+
+class Tallied(NamedTuple):
+    """What a tally came to, to go on from: it does not change any more, and shares what it can with others."""
+
+    noted: dict[int, _Noted]
+    reasons: tuple[str, ...]
+    nbytes: int
+    """Memory that it takes alone, about."""
+
+
+class Tally:
+    """Adds up what the strings of one body hold: k of n with each line once, evidence per string.
+
+    It may go on from what another one came to. `reasons` say what was not seen.
+    """
+
+    def __init__(self, index: KnownNotes, start: Tallied | None = None) -> None:
         self._index = index
-        self._lines: dict[int, set[int]] = {}
-        self._content: dict[int, list[Evidence]] = {}
-        self._named: dict[int, list[Evidence]] = {}
+        self._noted = dict(start.noted) if start else {}
+        self._own: set[int] = set()
+        """The notes of which what is noted belongs to this tally."""
+        self.reasons = dict.fromkeys(start.reasons if start else ())
 
     def add(self, pointer: str, found: Found) -> None:
         for note, lines in found.content:
-            self._lines.setdefault(note, set()).update(lines)
-            _keep(self._content.setdefault(note, []), Evidence(pointer, len(lines), "line" if lines else "quote"))
+            noted = self._of(note)
+            noted.lines.update(lines)
+            _keep(noted.content, (Evidence(pointer, len(lines), "line" if lines else "quote"),))
         for note, grade in found.mentions:
-            _keep(self._named.setdefault(note, []), Evidence(pointer, 0, grade))
+            _keep(self._of(note).named, (Evidence(pointer, 0, grade),))
 
     def add_all(self, tallied: Tallied) -> None:
-        for note, lines, evidence in tallied.content:
-            self._lines.setdefault(note, set()).update(lines)
-            _keep(self._content.setdefault(note, []), *evidence)
-        for note, evidence in tallied.named:
-            _keep(self._named.setdefault(note, []), *evidence)
+        self.reasons.update(dict.fromkeys(tallied.reasons))
+        if not self._noted:
+            self._noted = dict(tallied.noted)
+            return
+        for note, noted in tallied.noted.items():
+            if note in self._noted:
+                self._of(note).add_all(noted)
+            else:
+                self._noted[note] = noted
 
     def tallied(self) -> Tallied:
-        """What was added up so far, to be added as a whole."""
-        return Tallied(
-            tuple([(note, frozenset(self._lines[note]), tuple(there)) for note, there in self._content.items()]),
-            tuple([(note, tuple(there)) for note, there in self._named.items()]),
-        )
+        """What was added up so far."""
+        size = 100 + 100 * len(self._noted) + sum(self._noted[note].nbytes for note in self._own)
+        self._own.clear()
+        return Tallied(dict(self._noted), tuple(self.reasons), size)
 
     def sightings(self) -> tuple[Sighting, ...]:
         """By content first, then by reference, then those that a folder listing alone names; by id within each."""
-        sightings = [
-            self._sighting(note, "line" if self._lines[note] else "quote", evidence)
-            for note, evidence in sorted(self._content.items())
-        ]
-        named = sorted(item for item in self._named.items() if item[0] not in self._content)
-        for grade in ("reference", "listing"):
-            sightings += [
-                self._sighting(note, grade, evidence)
-                for note, evidence in named
-                if grade == ("reference" if any(one.grade == "reference" for one in evidence) else "listing")
+        self._own.clear()
+        there = [noted.sighting or self._sighting(note, noted) for note, noted in sorted(self._noted.items())]
+        return tuple(
+            [
+                sighting
+                for grades in (("line", "quote"), ("reference",), ("listing",))
+                for sighting in there
+                if sighting.grade in grades
             ]
-        return tuple(sightings)
-
-    def _sighting(self, place: int, grade: Grade, evidence: list[Evidence]) -> Sighting:
-        note = self._index.note_at(place)
-        return Sighting(
-            note=note,
-            title=self._index.notes[note],
-            by="content" if grade in {"line", "quote"} else "reference",
-            grade=grade,
-            matched=len(self._lines.get(place, ())),
-            distinctive=self._index.facts(note).distinctive,
-            evidence=tuple(evidence),
         )
 
+    def _of(self, note: int) -> _Noted:
+        """What is noted of a note, to be changed."""
+        noted = self._noted.get(note)
+        if note not in self._own:
+            self._own.add(note)
+            noted = self._noted[note] = noted.copy() if noted else _Noted()
+        assert noted is not None
+        return noted
 
-def _keep(evidence: list[Evidence], *more: Evidence) -> None:
+    def _sighting(self, place: int, noted: _Noted) -> Sighting:
+        grade: Grade = "line" if noted.lines else "quote"
+        if not noted.content:
+            grade = "reference" if any(one.grade == "reference" for one in noted.named) else "listing"
+        note = self._index.note_at(place)
+        noted.sighting = Sighting(
+            note=note,
+            title=self._index.notes[note],
+            by="content" if noted.content else "reference",
+            grade=grade,
+            matched=len(noted.lines),
+            distinctive=self._index.facts(note).distinctive,
+            evidence=tuple(noted.content or noted.named),
+        )
+        return noted.sighting
+
+
+def _keep(evidence: list[Evidence], more: Sequence[Evidence]) -> None:
     if len(evidence) < MOST_EVIDENCE:
         evidence.extend(more[: MOST_EVIDENCE - len(evidence)])

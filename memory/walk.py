@@ -7,25 +7,15 @@ from collections.abc import Iterator, Mapping
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from memory.body import ATTACHMENT, TOO_DEEP
+from memory.body import TOO_DEEP
 from memory.json_text import RepeatedKeys, Torn, decode_json
 
 MOST_DECODINGS = 4
 """How often JSON in a string in JSON … is decoded. Clients nest it once or twice."""
-BLOB_LENGTH = 4096
-"""Characters from which a string of the shape of base64 is skipped. Shorter ones are looked through all the same."""
-SHORTEST_BLOB = 128
-
-BLOB = "encoded or encrypted data"
 
 NO_NAME = "{…}"
 """What stands in a pointer for a key that may be text."""
 _NAME = re.compile(r"[A-Za-z0-9_.$@:/+~-]{0,64}")
-_BASE64_BEGINS = re.compile(r"[A-Za-z0-9+/_-]{60}")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{60,}+(?:\r?\n[A-Za-z0-9+/_-]++)*+={0,2}\s*")
-_DATA_URL = re.compile(r"data:[^,\s]{0,200};base64,", re.IGNORECASE)
-_MAGIC = ("iVBOR", "/9j/", "R0lGOD", "UklGR", "JVBERi", "UEsDB", "SUkq", "AAAA", "T2dnU", "SUQz")
-"""How PNG, JPEG, GIF, WebP or WAV, PDF, ZIP or Office, TIFF, MP4, Ogg and MP3 begin in base64."""
 _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)', re.DOTALL)
 _OPENING = {"{": "}", "[": "]", '"': '"'}
 _MAY_OPEN = frozenset('{[" \t\n\r')
@@ -93,11 +83,20 @@ class _Loose(tuple[str, ...]):
     __slots__ = ()
 
 
-def strings_of(root: Any, reasons: dict[str, None]) -> Strings:
-    """Every string of a value, however deep it is nested, in no order; `reasons` gets what could not be looked at."""
+def strings_of(root: Any, reasons: dict[str, None], *, shortest: int = 0, wide: bool = False) -> Strings:
+    """The strings of a value, however deep it is nested, in no order; `reasons` gets what could not be looked at.
+
+    Left out are those with less than `shortest` characters, unless a name or JSON may be in them, or `wide` is true and
+    some of their characters are not ASCII.
+    """
     root = RepeatedKeys(list(root)) if isinstance(root, tuple) else _loose(root)  # of a form: its names and texts
-    found = Strings(root, [], [], {})
-    texts, inner = found.texts, found.inner
+    texts: list[str] = []
+    holding: list[str] = []
+    inner: dict[int, Any] = {}
+
+    def worth_a_look(text: str) -> bool:
+        return "." in text or "[[" in text or "\\" in text or (wide and not text.isascii())
+
     values = [root]
     level = 0
     while values:
@@ -105,25 +104,26 @@ def strings_of(root: Any, reasons: dict[str, None]) -> Strings:
         while values:
             value = values.pop()
             if isinstance(value, str):
-                if id(value) in inner:
+                if len(value) < shortest and not worth_a_look(value):
                     continue
-                if value[:1] in _MAY_OPEN and (json := _json_inside(value, level, reasons)) is not _NONE:
-                    found.holding.append(value)
-                    inner[id(value)] = json
-                    deeper.append(json)
-                else:
+                if value[:1] not in _MAY_OPEN:
                     texts.append(value)
-            elif isinstance(value, RepeatedKeys):
-                for key, member in value.pairs:
-                    texts.append(key)
-                    values.append(member)
+                elif id(value) not in inner:
+                    json = _json_inside(value, level, reasons)
+                    if json is _NONE:
+                        texts.append(value)
+                    else:
+                        holding.append(value)
+                        inner[id(value)] = json
+                        deeper.append(json)
             elif isinstance(value, dict):
-                texts.extend(value)
-                values.extend(value.values())
+                keys = [key for key, _ in value.pairs] if isinstance(value, RepeatedKeys) else value
+                texts += [key for key in keys if len(key) >= shortest or worth_a_look(key)]
+                values += [one for _, one in value.pairs] if isinstance(value, RepeatedKeys) else value.values()
             elif isinstance(value, list | _Loose):
-                values.extend(value)
+                values += value
         values, level = deeper, level + 1
-    return found
+    return Strings(root, texts, holding, inner)
 
 
 def _members(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -167,15 +167,6 @@ def _unescaped(string: str) -> str:
     except ValueError:
         return string
     return text if isinstance(text, str) else string
-
-
-def blob_reason(text: str) -> str | None:
-    """Why a string cannot be read, judged by its shape."""
-    if ";base64," in text and _DATA_URL.search(text):
-        return ATTACHMENT
-    if _BASE64_BEGINS.match(text) and _BASE64.fullmatch(text):
-        return ATTACHMENT if text.startswith(_MAGIC) else BLOB
-    return None
 
 
 def _inside(parent: _Place | None, token: Any) -> _Place | None:

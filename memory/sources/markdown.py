@@ -51,7 +51,8 @@ class MarkdownSource:
         self.enabled = enabled
         self.report = LoadReport()
         self.on_progress: Callable[[int, int], None] | None = None
-        """Called with (notes read, notes in all), on the thread that reads; what it raises ends the load."""
+        """Called with (notes done, notes in all) before each that is read, and at the end; on the thread that reads.
+        What it raises ends the load."""
         self._exclude = pathspec.GitIgnoreSpec.from_lines(exclude)
         self._extensions = (".md", *(one.lower() if one.startswith(".") else f".{one.lower()}" for one in extensions))
         self._max_notes = max_notes
@@ -101,10 +102,10 @@ class MarkdownSource:
         documents: list[MemoryDocument] = []
         entries: dict[str, Entry] = {}
         for done, file in enumerate(files):
-            if self.on_progress is not None:
-                self.on_progress(done, len(files))
             entry, document = self._entries.get(file.path), known.get(file.path)
             if document is None or entry is None or not _is_the_same(file, entry, document):
+                if self.on_progress is not None:
+                    self.on_progress(done, len(files))
                 try:
                     entry, document = self._read(file, entry, document)
                 except OSError as error:

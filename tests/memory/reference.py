@@ -14,20 +14,20 @@ from urllib.parse import unquote
 from memory.notes import Note
 
 PREFIXES = [
-    r"\s*\d{1,7}→",
-    r"\s*\d{1,7}\t",
-    r"\s*\d{1,7}\|",
-    r"\s*\d{1,7} \|",
-    r"\s*\d{1,7}:",
-    r"\s*\d{1,7}-",
-    r"\s*\d{1,7}#[0-9A-Za-z]{1,8}\|",
-    r"\s*L\d{1,7}:",
+    r"\s*[0-9]{1,7}→",
+    r"\s*[0-9]{1,7}\t",
+    r"\s*[0-9]{1,7}\|",
+    r"\s*[0-9]{1,7} \|",
+    r"\s*[0-9]{1,7}:",
+    r"\s*[0-9]{1,7}-",
+    r"\s*[0-9]{1,7}#[0-9A-Za-z]{1,8}\|",
+    r"\s*L[0-9]{1,7}:",
     r"\s*>[ \t]",
     r"\s*\*[ \t]",
     r"\s*-",
     r"\s*\+",
-    r".{1,400}?\.\w{1,16}:\d{1,7}:",
-    r".{1,400}?\.\w{1,16}-\d{1,7}-",
+    r".{1,400}?\.\w{1,16}:[0-9]{1,7}:",
+    r".{1,400}?\.\w{1,16}-[0-9]{1,7}-",
 ]
 GENERIC = {"readme.md", "index.md", "claude.md", "agents.md", "memory.md", "skill.md"}
 NO_PART_OF_A_NAME = r"[^\w\-.~%+$/\\]"
@@ -53,7 +53,7 @@ def distinctive_lines(notes: Sequence[Note], minimum: int) -> dict[str, set[str]
 
 def forms(line: str) -> list[str]:
     """The line as it stands, then without one prefix."""
-    found = [re.match(prefix, line, re.ASCII if r"\w" not in prefix else 0) for prefix in PREFIXES]
+    found = [re.match(prefix, line) for prefix in PREFIXES]
     return [collapse(line), *(collapse(line[match.end() :]) for match in found if match)]
 
 

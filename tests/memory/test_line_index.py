@@ -101,9 +101,10 @@ def test_a_text_longer_than_a_piece() -> None:
     assert len(list(pieces.pieces(text))) == 4
     assert list(pieces.pieces("short")) == [Piece(0, "short")]
     index = NoteIndex.build([note("a.md", LINE), note("b.md", NUMBERS), note("c.md", KANA)])
-    texts = ["nothing here that is long enough", text]
-    rows = [found[:2] for batch in pieces.batches(texts) for found in index._lines.find(batch)]
-    assert rows == [(1, 0), (1, 60_001), (1, 120_002)]
+    joined = pieces.Joined([b"nothing here that is long enough", b"", text.encode(), b""])
+    places = [place for start, piece in joined.pieces() for place in index._lines.find(piece, start).at]
+    assert joined.texts_at(places) == [2, 2, 2]
+    assert joined.rows_of(2, places) == [0, 60_001, 120_002]
     assert matched(index, text) == {"vault/a.md": 1, "vault/b.md": 1, "vault/c.md": 1}
 
 
@@ -127,8 +128,8 @@ def test_the_exact_rule_looks_at_few_of_many_lines(monkeypatch: pytest.MonkeyPat
 def test_a_line_far_longer_than_any_note_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     index = NoteIndex.build([note("a.md", f"{NUMBERS}\n{LINE}")])
     read: list[int] = []
-    canonical = line_index.canonical_line
-    monkeypatch.setattr(line_index, "canonical_line", lambda line: read.append(len(line)) or canonical(line))
+    canonical = line_index.canonical_rows
+    monkeypatch.setattr(line_index, "canonical_rows", lambda rows: read.append(len(rows)) or canonical(rows))
     assert matched(index, "1 2 " * 1_000_000) == {}
     assert matched(index, "x.md:1:" * 1_000_000) == {}
     assert read == []

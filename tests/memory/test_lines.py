@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from memory.lines import PATH_PREFIXES, PREFIXES, canonical_line, fingerprint, has_path_prefix, without_prefix
+from memory.lines import PATH_PREFIXES, PREFIXES, canonical_line, fingerprint, line_forms
+from tests.memory import reference
 
 FORMS = [
     "   12→text",
@@ -38,7 +41,8 @@ FORMS = [
 
 
 def stripped(line: str) -> list[str]:
-    return list(without_prefix(line, first=canonical_line(line)[:1], path_prefix=has_path_prefix(line)))
+    whole, *forms = (form.decode() for form in line_forms(line.encode()))
+    return [form for form in forms if form != whole]
 
 
 @pytest.mark.parametrize("line", FORMS)
@@ -72,6 +76,22 @@ def test_what_is_no_prefix(line: str) -> None:
 )
 def test_white_space_is_collapsed(line: str, canonical: str) -> None:
     assert canonical_line(line) == canonical
+
+
+made = st.lists(
+    st.sampled_from([*"ab \t\n\r\x1f\x85\u00a0\u1680\u2003\u2028\u205f\u3000é字\ud83d", "  ", "\n\n", "12", "→", "|", " |", "> ", "-", "L1:", "#a|",
+        ".md:1:", ".md-2-"]),
+    max_size=12,
+).map("".join)  # fmt: skip
+
+
+@given(made)
+def test_many_rows_at_once_are_what_they_are_one_by_one(text: str) -> None:
+    data = text.encode("utf-8", "surrogatepass")
+    forms = [form.decode("utf-8", "surrogatepass").split("\n") for form in line_forms(data)]
+    assert forms[0] == [canonical_line(line) for line in text.split("\n")]
+    for line, *of_line in zip(text.split("\n"), *forms, strict=True):
+        assert set(of_line) == set(reference.forms(line))
 
 
 def test_a_fingerprint_has_64_bits_and_depends_on_the_seed() -> None:

@@ -11,16 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory import cache, scan, slices
+from memory import cache, scan, slices, spans
 from memory.body import read_body
 from memory.cache import ScanCache
+from memory.effort import Effort
 from memory.exchange import Scan
 from memory.index import NoteIndex
-from memory.mentions import Effort
 from memory.notes import Note
 from memory.recent import Recent
 from memory.scan import Scanner, scan_body
-from memory.slices import Element, Elements, KnownSpans, Run, slice_object
+from memory.slices import Elements, slice_object
+from memory.spans import Element, KnownSpans, Run
 
 LINE = "The tide chart is drawn from the harbour's own table."
 OTHER = "Every berth has a number and a depth at low water."
@@ -197,7 +198,6 @@ def test_the_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 5 < len(results.elements) <= 20_000 / cache._ITEM_BYTES
     assert 5 < len(results.strings) <= 20_000 / 100
     assert 5 < len(scanner.cache.known._values) <= 50
-    assert 5 < len(scanner.cache.known._lengths) <= 50
 
 
 def test_recent_forgets_what_was_not_used_for_longest() -> None:
@@ -271,7 +271,7 @@ def test_a_sliced_body_is_the_body(several: list[dict[str, Any]], indent: int | 
     scanner = Scanner()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slices, "_WINDOW", window)
-        patch.setattr(slices, "SMALLEST", 8)
+        patch.setattr(spans, "SMALLEST", 8)
         for body in [*several, *several]:
             text = json.dumps(body, ensure_ascii=False, indent=indent)
             data = text.encode("utf-8", "surrogatepass")
@@ -319,7 +319,7 @@ def test_values_that_begin_alike_are_told_apart() -> None:
 
 
 def test_a_run_with_one_changed_element_is_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "_RUN_LENGTH", 4)
+    monkeypatch.setattr(spans, "_RUN_LENGTH", 4)
     before = [{"content": f"{number} {FILLER} {'x' * len(LINE)} {FILLER[2:]}"} for number in range(40)]
     scanner = Scanner()
     assert warm(scanner, encoded({"messages": before})).sightings == ()
@@ -333,6 +333,37 @@ def test_a_run_with_one_changed_element_is_another_run(monkeypatch: pytest.Monke
         assert len(data) == len(encoded({"messages": before}))
         [sighting] = warm(scanner, data).sightings
         assert [one.pointer for one in sighting.evidence] == [f"/messages/{number}/content"]
+
+
+MESSAGES = [
+    *({"content": f"{number} {FILLER}"} for number in range(6)),
+    {"content": f"{LINE}\n{FILLER}"},
+    {"content": [{"text": f"12\t{OTHER}"}, {"text": f"see empty.md and [[tides]] {FILLER}"}]},
+    {"content": f"empty.md\ntides.md\nnotes/other.md\n{'x' * 99}"},
+    {"data": "iVBOR" + "A" * 400},
+    1,
+    "short",
+]
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(
+    st.lists(st.sampled_from(MESSAGES), max_size=12),
+    st.lists(st.tuples(st.integers(0, 12), st.lists(st.sampled_from(MESSAGES), max_size=6)), min_size=2, max_size=5),
+    st.sampled_from(["messages", "input"]),
+)
+def test_a_conversation_that_grows_is_cut_and_edited_is_what_it_is(
+    beginning: list[Any], turns: list[tuple[int, list[Any]]], name: str
+) -> None:
+    """Each request keeps so much of the one before, and goes on differently."""
+    scanner, messages = Scanner(), beginning
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spans, "_RUN_LENGTH", 2)
+        for kept, more in turns:
+            messages = [*messages[:kept], *more]
+            data = encoded({"tools": MESSAGES[:kept], name: messages, "system": [*more, *MESSAGES]})
+            assert warm(scanner, data) == cold(data)
+            assert warm(scanner, data) == cold(data)
 
 
 def test_a_string_that_holds_json_is_not_the_same_string_as_a_key() -> None:
@@ -349,7 +380,7 @@ def test_an_element_is_a_place_in_the_body() -> None:
     assert isinstance(member, Elements)
     element = member.elements[0]
     assert isinstance(element, Element)
-    assert (data[element.start : element.end], element.decoded) == (encoded({"content": FILLER}), slices._UNREAD)
+    assert (data[element.start : element.end], element.decoded) == (encoded({"content": FILLER}), spans.UNREAD)
     assert element.value == {"content": FILLER}
 
 
