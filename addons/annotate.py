@@ -15,12 +15,16 @@ from mitmproxy import contentviews, http
 from addons.flows import Flows
 from addons.wire import wire_for
 from addons.wire.answer import Answer
+from addons.wire.assembly import Room
 from addons.wire.streams import AnswerReader
 from memory.exchange import Exchange, Scan
 
 ENTRY = "memory.exchange"
 NOTES = "memory.notes"
-"""The metadata keys of the activity entry, and of the list of note ids."""
+"""The metadata keys of the activity entry, and of the list of note ids; without notes there is no such list."""
+
+MOST_SHOWN = 100_000
+"""Characters of an answer that the content view shows. Writing YAML takes 1.6 µs for each, and all streams wait."""
 
 CARRIED, BLOCKED, LOCAL = ":brain:", ":no_entry:", ":house:"
 
@@ -77,17 +81,24 @@ def annotate(flow: http.HTTPFlow, exchange: Exchange) -> None:
         notes = list(dict.fromkeys([*flow.metadata.get(NOTES, []), *notes]))
     else:
         flow.marked = marker(exchange)
-    flow.metadata[NOTES] = notes
+    _list_notes(flow, notes)
 
 
 def rescan(flow: http.HTTPFlow, scan: Scan) -> None:
     """Show what a later look at the request found. What was recorded of it stays."""
     flow.comment = _carried(scan)
-    flow.metadata[NOTES] = [sighting.note for sighting in scan.sightings]
+    _list_notes(flow, [sighting.note for sighting in scan.sightings])
     if (entry := flow.metadata.get(ENTRY)) is not None:
         flow.comment += f" -> {entry['model'] or entry['provider']} ({entry['to']})"
         notes = [sighting.to_json() for sighting in scan.sightings]
         flow.metadata[ENTRY] = {**entry, "notes": notes, "scan": scan.to_json()}
+
+
+def _list_notes(flow: http.HTTPFlow, notes: list[str]) -> None:
+    """An empty list would be found by `~meta memory.notes` as well."""
+    flow.metadata.pop(NOTES, None)
+    if notes:
+        flow.metadata[NOTES] = notes
 
 
 def comment(exchange: Exchange) -> str:
@@ -155,10 +166,14 @@ def describe(entry: Mapping[str, Any], answer: Answer | None = None) -> str:
 
 
 def _described(answer: Answer) -> dict[str, Any]:
+    room = Room(MOST_SHOWN)
+    text, thinking = room.fit(answer.text), room.fit(answer.thinking)
+    tools = [room.fit(f"{call.name}: {call.arguments}") for call in answer.tool_calls]
     return {
-        "text": answer.text,
-        "thinking": answer.thinking,
-        "tools": [f"{call.name}: {call.arguments}" for call in answer.tool_calls],
+        "text": text,
+        "thinking": thinking,
+        "tools": [call for call in tools if call],
+        "shown": "" if room.left else f"the first {MOST_SHOWN:,} characters",
         "stopped": answer.stop_reason,
         "error": answer.error,
         "tokens": {key: count for key, count in answer.usage.to_json().items() if count is not None},

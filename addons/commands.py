@@ -13,6 +13,8 @@ from mitmproxy.log import ALERT
 from addons.annotate import rescan
 from addons.encodings import EncodingError, decode
 from memory.body import Body, unreadable
+from memory.exchange import Scan
+from memory.index import NoteIndex
 from memory.library import NoteLibrary
 from memory.scan import Scanner
 
@@ -29,6 +31,7 @@ class Commands:
         self._scanner = scanner
         self._largest_body = largest_body
         self._refreshing: asyncio.Task[None] | None = None
+        self._scanning: set[asyncio.Task[None]] = set()
 
     @command.command("memory.refresh")  # type: ignore[untyped-decorator]
     def refresh(self) -> None:
@@ -43,13 +46,20 @@ class Commands:
     @command.command("memory.scan")  # type: ignore[untyped-decorator]
     def scan(self, flows: Sequence[flow.Flow]) -> None:
         """Look for notes in these requests again, as after the notes have changed."""
+        chosen = [one for one in flows if isinstance(one, http.HTTPFlow)]
+        task = asyncio.get_running_loop().create_task(self._scan(chosen), name="memory.scan")
+        self._scanning.add(task)
+        task.add_done_callback(self._scanning.discard)
+
+    async def _scan(self, flows: Sequence[http.HTTPFlow]) -> None:
+        """In a thread: a few hundred conversations take seconds, in which no stream would move."""
         index = self._library.snapshot.index
-        changed: list[flow.Flow] = []
         for one in flows:
-            if isinstance(one, http.HTTPFlow):
-                rescan(one, self._scanner.scan(index, self._body(one.request)))
-                changed.append(one)
-        ctx.master.addons.trigger(hooks.UpdateHook(changed))
+            rescan(one, await asyncio.to_thread(self._look, index, one.request))
+            ctx.master.addons.trigger(hooks.UpdateHook([one]))
+
+    def _look(self, index: NoteIndex, request: http.Request) -> Scan:
+        return self._scanner.scan(index, self._body(request))
 
     @command.command("memory.notes")  # type: ignore[untyped-decorator]
     def notes(self) -> types.Data:

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from addons.doctor_checks import Check
 from addons.env_command import suite_of
 from addons.exits import FAILED, OK
 from addons.notes_command import load_notes
+from addons.providers import ProviderTable
 
 _MARKS = {"fine": Text("ok", "green"), "note": Text("note", "yellow"), "wrong": Text("wrong", "bold red")}
 
@@ -50,7 +51,8 @@ def _checks(file: Path | None) -> Iterator[Check]:
         return
     yield Check("Configuration", "fine", str(config.file))
     yield from _suite(config)
-    yield from checks.sources(asyncio.run(load_notes(config)))
+    # Without a state directory nothing is written, not even the cache of the notes' names.
+    yield from checks.sources(asyncio.run(load_notes(replace(config, state=None))))
     yield from checks.programs()
 
 
@@ -65,7 +67,7 @@ def _suite(config: Config) -> Iterator[Check]:
     certificates = Certificates(Path(suite.certificates)) if suite else certificates_of(config.state)
     yield from checks.authority(certificates, datetime.now(UTC))
     if suite is not None:
-        yield from checks.through_the_proxy(suite)
+        yield from checks.through_the_proxy(suite, ProviderTable(config.providers))
     proxy = suite.proxy if suite else str(config.proxy.listen)
     yield from checks.environment(proxy, certificates, os.environ)
 

@@ -25,6 +25,7 @@ from addons.config import Address, Config
 from addons.env import COMMANDS
 from addons.launcher import claim_ports
 from addons.presence import Presence
+from addons.providers import ProviderTable
 from addons.suite import StartError
 from memory.library import Snapshot
 
@@ -182,7 +183,7 @@ def _no_proxy(value: str, use: str) -> Check:
     return Check("NO_PROXY", "fine", value)
 
 
-def through_the_proxy(suite: Presence) -> Iterator[Check]:
+def through_the_proxy(suite: Presence, providers: ProviderTable) -> Iterator[Check]:
     """Whether a request goes through the running suite, and whether its certificates are signed by the authority."""
     proxy = urlsplit(f"//{suite.proxy}")
     mend = "end it, and start it again"
@@ -198,6 +199,8 @@ def through_the_proxy(suite: Presence) -> Iterator[Check]:
         except (OSError, HTTPException) as error:
             yield Check("Proxy", "wrong", f"no request goes through {suite.proxy} ({error})", mend)
             return
+    if providers.find(PROBED_HOST, 443) is None:
+        return  # its traffic is left alone: the question would go out to the real one
     try:
         context = ssl.create_default_context(cafile=str(Certificates(Path(suite.certificates)).certificate))
         tunnel = HTTPConnection(proxy.hostname or "", proxy.port, timeout=PROBE_SECONDS)
@@ -253,7 +256,8 @@ def _same_address(url: str, proxy: str) -> bool:
 
 
 def _without_user(url: str) -> str:
-    return re.sub(r"//[^/@]*@", "//", url)
+    """Without a user's name and password, however it is written: all up to the last `@`, since a password may hold any."""
+    return re.sub(r"^(\w+://)?.*@", r"\1", url, flags=re.DOTALL)
 
 
 def _holds(bundle: Path, certificate: Path) -> bool:

@@ -12,14 +12,17 @@ from memory.exchange import Exchange
 class Flows:
     """The exchange of each flow that is a request to a model, until it has been answered or has failed.
 
-    A WebSocket is one flow with many exchanges: what comes by belongs to the latest that has not ended.
+    A WebSocket is one flow with many exchanges. What a client says begins the latest; what the server says belongs to the
+    oldest of its lane, since a server answers the turns of a lane one after the other
+    (https://developers.openai.com/api/docs/guides/websocket-mode).
     """
 
     def __init__(self) -> None:
         self._exchanges: dict[str, list[Exchange]] = {}
         self._bodies: dict[str, Body] = {}
         self._answers: dict[str, Answer] = {}
-        self._unanswered: set[str] = set()
+        self._lanes: dict[str, str | None] = {}
+        """The lane of each exchange that is a turn on a WebSocket."""
 
     def begin(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
         self._exchanges.setdefault(flow.id, []).append(exchange)
@@ -30,7 +33,7 @@ class Flows:
         return under_way[-1] if under_way else None
 
     def under_way(self, flow: http.HTTPFlow) -> tuple[Exchange, ...]:
-        """All that have not ended, the oldest first."""
+        """All that have not ended, in no order."""
         return tuple(self._exchanges.get(flow.id, ()))
 
     def hand_on(self, flow: http.HTTPFlow, body: Body) -> None:
@@ -40,14 +43,27 @@ class Flows:
     def take_body(self, flow: http.HTTPFlow) -> Body | None:
         return self._bodies.pop(flow.id, None)
 
-    def expect_no_answer(self, flow: http.HTTPFlow) -> None:
-        """The exchange is a message on a WebSocket that the model does not answer: over once it is sent."""
+    def expect_answer(self, flow: http.HTTPFlow, lane: str | None) -> None:
+        """The latest message on a WebSocket is a turn; one that the model does not answer is over once it is sent."""
         if (exchange := self.of(flow)) is not None:
-            self._unanswered.add(exchange.id)
+            self._lanes[exchange.id] = lane
 
     def awaits_answer(self, flow: http.HTTPFlow) -> bool:
         exchange = self.of(flow)
-        return exchange is not None and exchange.id not in self._unanswered
+        return exchange is not None and exchange.id in self._lanes
+
+    def turn_to(self, flow: http.HTTPFlow, lane: str | None) -> Exchange | None:
+        """The turn that a message of the server belongs to; `of` gives it from now on."""
+        under_way = self._exchanges.get(flow.id, [])
+        turns = [one for one in under_way if self._lanes.get(one.id) == lane]
+        if not turns and lane is None:  # an error may name no lane
+            turns = under_way
+        if not turns:
+            return None
+        oldest = min(turns, key=lambda one: one.id)  # ids sort by time
+        under_way.remove(oldest)
+        under_way.append(oldest)
+        return oldest
 
     def answered(self, flow: http.HTTPFlow, answer: Answer) -> None:
         """Keep what the model answered for the stages that write it down and show it."""
@@ -65,7 +81,7 @@ class Flows:
         if not under_way:
             return None
         exchange = under_way.pop()
-        self._unanswered.discard(exchange.id)
+        self._lanes.pop(exchange.id, None)
         if not under_way:
             del self._exchanges[flow.id]
         return exchange

@@ -12,7 +12,7 @@ import ipaddress
 import json
 import logging
 import socket
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from mitmproxy import http
 from mitmproxy.proxy import server_hooks
@@ -25,10 +25,18 @@ _REFUSED = "mitmemory does not lead to its own pages: open the dashboard directl
 
 
 class Guard:
-    """Refuses requests and connections to `ports` of this machine. Those are read anew each time: they may be late."""
+    """Refuses requests and connections to `ports` of this machine. Those are read anew each time: they may be late.
 
-    def __init__(self, ports: Collection[int]) -> None:
+    `is_led` tells the connections that the suite itself leads to one of them.
+    """
+
+    def __init__(
+        self,
+        ports: Collection[int],
+        is_led: Callable[[server_hooks.ServerConnectionHookData], bool] = lambda _: False,
+    ) -> None:
         self._ports = ports
+        self._is_led = is_led
 
     async def requestheaders(self, flow: http.HTTPFlow) -> None:
         if flow.response:
@@ -45,7 +53,7 @@ class Guard:
         if data.server.error or data.server.address is None:
             return
         host, port = data.server.address[:2]
-        if port not in self._ports:
+        if port not in self._ports or self._is_led(data):
             return
         addresses = await resolve(host, port)
         if not addresses or any(is_this_machine(address) for address in addresses):

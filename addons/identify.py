@@ -14,7 +14,7 @@ from addons.destinations import Destinations
 from addons.encodings import EncodingError, decode
 from addons.flows import Flows
 from addons.providers import Provider, ProviderTable, is_address
-from addons.wire import RequestFacts, asks_for_answer, bare_path, wire_for
+from addons.wire import RequestFacts, asks_for_answer, bare_path, lane_of, wire_for
 from memory.body import Body, unreadable
 from memory.exchange import Exchange
 from memory.scan import Scanner
@@ -119,9 +119,10 @@ class Identify:
         exchange.request_bytes = len(message)
         body = await self._read(message)
         await self._describe(flow, exchange, body)
-        if not asks_for_answer(exchange.protocol, body.outline):
+        if asks_for_answer(exchange.protocol, body.outline):
+            self._flows.expect_answer(flow, lane_of(body.outline))
+        else:
             exchange.side_request = True
-            self._flows.expect_no_answer(flow)
         exchange.to = await self._destinations.decide(provider, exchange.model, flow.request.host, flow.request.port)
 
     async def _describe(self, flow: http.HTTPFlow, exchange: Exchange, body: Body) -> None:

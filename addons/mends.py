@@ -6,6 +6,8 @@
 - A server that says in HTTP/2 that it takes no further requests (GOAWAY, as many do after some thousand) has all its
   answers cut off. Here those that are under way are finished, and the next request has a new connection.
 - Requests that wait until the server takes more of them wait for ever once its connection is lost. Here they fail.
+- A client that speaks HTTP/2 to a server of HTTP/1.1 gets five answers at a time, and its sixth request waits for one of
+  them to end. Here as many as the client may have streams.
 - A server's reset is called one by the client.
 
 None of it is public API: tests/addons/test_mends.py notices when it changes.
@@ -13,7 +15,9 @@ None of it is public API: tests/addons/test_mends.py notices when it changes.
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections import defaultdict
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
@@ -27,13 +31,18 @@ from h11 import EndOfMessage
 from h11._readers import ChunkedReader
 from mitmproxy.connection import ConnectionState
 from mitmproxy.proxy import events
-from mitmproxy.proxy.layers.http import ErrorCode, RequestTrailers, ResponseProtocolError, ResponseTrailers, _http1
+from mitmproxy.proxy.layers.http import _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.proxy.layers.http._events import ErrorCode, RequestTrailers, ResponseProtocolError, ResponseTrailers
 from mitmproxy.proxy.layers.http._http1 import Http1Client, Http1Server
 from mitmproxy.proxy.layers.http._http2 import Http2Client
+from mitmproxy.proxy.server import ConnectionHandler
 
 type Steps[T] = Generator[Any, Any, T]
 
+TRANSITIONS = "_transitions"
+MOST_CONNECTIONS = 100
+"""To one server, for one client's connection: mitmproxy lets a client have so many streams of HTTP/2."""
 GONE = "the server takes no further requests on this connection"
 
 _INTERIM = re.compile(rb"HTTP/1\.\d 1(?!01)\d\d[^\n]*\n(?:[^\r\n][^\n]*\n)*\r?\n")
@@ -52,11 +61,11 @@ class Mends:
         for side in (Http1Client, Http1Server):
             self._replace(side, "send", _send_no_trailers(side.send))
         self._replace(Http1Client, "read_headers", _skip_interim_answers(Http1Client.read_headers))
+        self._replace(ConnectionHandler, "__init__", _dial_more(ConnectionHandler.__init__))
         # To h2 a connection is closed by GOAWAY, and what still comes on it an error.
-        transitions, going = H2ConnectionStateMachine._transitions, (Http2State.CLIENT_OPEN, ConnectionInputs.RECV_GOAWAY)
-        self._replace(
-            H2ConnectionStateMachine, "_transitions", {**transitions, going: (None, Http2State.CLIENT_OPEN)}
-        )
+        stays_open = {(Http2State.CLIENT_OPEN, ConnectionInputs.RECV_GOAWAY): (None, Http2State.CLIENT_OPEN)}
+        transitions: dict[Any, Any] = getattr(H2ConnectionStateMachine, TRANSITIONS)
+        self._replace(H2ConnectionStateMachine, TRANSITIONS, transitions | stays_open)
         self._replace(Http2Client, "handle_h2_event", _let_it_finish(Http2Client.handle_h2_event))
         self._replace(Http2Client, "close_connection", _tell_those_who_wait(Http2Client.close_connection))
 
@@ -95,10 +104,21 @@ def _skip_interim_answers(original: Callable[..., Steps[None]]) -> Callable[...,
     return read_headers
 
 
+def _dial_more(original: Callable[..., None]) -> Callable[..., None]:
+    def init(handler: ConnectionHandler, *args: Any, **more: Any) -> None:
+        original(handler, *args, **more)
+        handler.max_conns = defaultdict(lambda: asyncio.Semaphore(MOST_CONNECTIONS))
+
+    return init
+
+
 def _let_it_finish(original: Callable[..., Steps[bool]]) -> Callable[..., Steps[bool]]:
     def handle_h2_event(client: Http2Client, event: Event) -> Steps[bool]:
-        leaves = isinstance(event, ConnectionTerminated) and event.error_code == ErrorCodes.NO_ERROR
-        stop = (yield from _take_leave(client, event)) if leaves else (yield from _by_server(original(client, event)))
+        if isinstance(event, ConnectionTerminated) and event.error_code == ErrorCodes.NO_ERROR:
+            yield from _take_leave(client, event.last_stream_id or 0)
+            stop = False
+        else:
+            stop = yield from _by_server(original(client, event))
         if not stop and _is_leaving(client) and not client.streams:
             yield from client.close_connection(GONE)
             return True
@@ -107,16 +127,14 @@ def _let_it_finish(original: Callable[..., Steps[bool]]) -> Callable[..., Steps[
     return handle_h2_event
 
 
-def _take_leave(client: Http2Client, event: ConnectionTerminated) -> Steps[bool]:
+def _take_leave(client: Http2Client, last: int) -> Steps[None]:
     """Keep what the server still answers. mitmproxy takes no connection for a new request that cannot be written to."""
     client.conn.state &= ~ConnectionState.CAN_WRITE
-    last = event.last_stream_id or 0
     for stream in list(client.streams):
         if stream > last or client.h2_conn.streams[stream].state_machine.state is StreamState.OPEN:
             client.streams.pop(stream)  # not taken, or its request is not wholly sent and never will be
             yield _failed(stream, GONE)
     yield from _fail_those_who_wait(client, GONE)
-    return False
 
 
 def _is_leaving(client: Http2Client) -> bool:

@@ -32,8 +32,8 @@ class Reverse:
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         mode = flow.client_conn.proxy_mode
-        if not isinstance(mode, ReverseMode) or flow.response:
-            return
+        if not isinstance(mode, ReverseMode) or flow.response or flow.is_replay:
+            return  # what is sent again from the inspector has been prepared already
         if not is_own_name(flow.request.host_header or ""):
             flow.response = http.Response.make(
                 403,

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from mitmproxy import http
 
+from addons.faults import traced
 from addons.flows import Flows
 from addons.identify import INLINE_BYTES
 from addons.record import Carried
@@ -77,8 +78,8 @@ class ScanRequests:
             if not await self._notes_are_read():
                 return STILL_READING
             found = await self._find(body)
-        except Exception as error:  # observation fails open, and shows it
-            logger.exception("A request could not be scanned")
+        except Exception as error:  # noqa: BLE001 - observation fails open, and shows it
+            logger.error("A request could not be scanned: %s", traced(error))  # noqa: TRY400 - without its message
             self.failures.append(f"A request was not scanned: {type(error).__name__}")
             return Scan("unscanned", (f"a fault in mitmemory ({type(error).__name__})",))
         return replace(found, sightings=self._carried.marked(exchange, found.sightings))

@@ -31,9 +31,9 @@ class Senders:
         self._take_user(flow)
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
-        if isinstance(flow.client_conn.proxy_mode, UpstreamMode) and ctx.options.upstream_auth:
-            return  # what stands there is mitmproxy's own, for the proxy behind it
-        self._take_user(flow)
+        # What stands there then is mitmproxy's own, for the proxy behind it.
+        is_ours = isinstance(flow.client_conn.proxy_mode, UpstreamMode) and bool(ctx.options.upstream_auth)
+        self._take_user(flow, keep_header=is_ours)
 
     def client_disconnected(self, client: connection.Client) -> None:
         self._users.pop(client.id, None)
@@ -56,9 +56,9 @@ class Senders:
             user_agent=headers.get("user-agent", ""),
         )
 
-    def _take_user(self, flow: http.HTTPFlow) -> None:
+    def _take_user(self, flow: http.HTTPFlow, *, keep_header: bool = False) -> None:
         user = None
-        if HEADER in flow.request.headers:
+        if HEADER in flow.request.headers and not keep_header:
             user = _user_of(flow.request.headers[HEADER])
             del flow.request.headers[HEADER]
         # With mitmproxy's option `proxyauth` it was there first; its note holds the password and is saved with the flow.

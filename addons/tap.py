@@ -14,8 +14,9 @@ from mitmproxy import http
 
 from addons.conversation_keys import ConversationKeys
 from addons.encodings import Decoder, EncodingError
+from addons.faults import traced
 from addons.flows import Flows
-from addons.wire import wire_for
+from addons.wire import lane_of, wire_for
 from addons.wire.answer import Answer, AnswerParts
 from addons.wire.streams import AnswerReader
 from memory.exchange import Exchange
@@ -44,15 +45,15 @@ class Listener:
             self._reader.feed(self._decoder.feed(chunk))
         except EncodingError:
             self._reading = False  # the server's doing: the answer stays incomplete
-        except Exception as error:  # the client gets its answer whatever becomes of the copy
-            logger.exception("An answer could not be read")
+        except Exception as error:  # noqa: BLE001 - the client gets its answer whatever becomes of the copy
+            logger.error("An answer could not be read: %s", traced(error))  # noqa: TRY400 - without its message
             self._reading, self.fault = False, error
 
     def close(self) -> Answer | None:
         try:
             return self._reader.close()
-        except Exception as error:
-            logger.exception("An answer could not be read")
+        except Exception as error:  # noqa: BLE001 - as in `feed`
+            logger.error("An answer could not be read: %s", traced(error))  # noqa: TRY400 - without its message
             self.fault = self.fault or error
             return None
 
@@ -66,7 +67,7 @@ class Tap:
         self._largest_answer = largest_answer
         self._listeners: dict[str, Listener] = {}
         self._sockets: dict[str, AnswerParts] = {}
-        """What the last turn of each WebSocket has been answered so far."""
+        """Exchange -> what each turn on a WebSocket has been answered so far."""
         self.failures: deque[str] = deque(maxlen=MOST_FAILURES)
         """The last faults of our own, for the status line."""
 
@@ -121,25 +122,30 @@ class Tap:
         message = flow.websocket.messages[-1]
         if message.from_client:
             if self._flows.awaits_answer(flow) and (parts := wire_for(flow.request.path).answer()) is not None:
-                self._sockets[flow.id] = parts
-            return
-        exchange.response_bytes += len(message.content)
-        if (parts := self._sockets.get(flow.id)) is None:
+                self._sockets[exchange.id] = parts
             return
         try:
-            parts.add(json.loads(message.content))
-            if parts.done:
-                self._take(flow, exchange, self._sockets.pop(flow.id).answer())
+            event = json.loads(message.content)
         except (ValueError, RecursionError):
-            return  # no JSON
-        except Exception as error:  # as in `Listener`
-            logger.exception("An answer could not be read")
+            event = None  # no JSON
+        exchange = self._flows.turn_to(flow, lane_of(event))
+        if exchange is None:
+            return
+        exchange.response_bytes += len(message.content)
+        if (parts := self._sockets.get(exchange.id)) is None:
+            return
+        try:
+            parts.add(event)
+            if parts.done:
+                self._take(flow, exchange, self._sockets.pop(exchange.id).answer())
+        except Exception as error:  # noqa: BLE001 - as in `Listener`
+            logger.error("An answer could not be read: %s", traced(error))  # noqa: TRY400 - without its message
             self._fail(error)
 
     def websocket_end(self, flow: http.HTTPFlow) -> None:
-        parts, exchange = self._sockets.pop(flow.id, None), self._flows.of(flow)
-        if parts is not None and exchange is not None:
-            self._take(flow, exchange, parts.answer())
+        for exchange in self._flows.under_way(flow):
+            if (parts := self._sockets.pop(exchange.id, None)) is not None:
+                self._take(flow, exchange, parts.answer())
 
     def _take(self, flow: http.HTTPFlow, exchange: Exchange, answer: Answer) -> None:
         exchange.usage = answer.usage

@@ -22,7 +22,7 @@ from addons.wire.openai_chat import OpenAIChat
 from addons.wire.openai_responses import OpenAIResponses
 from memory import exchange
 
-__all__ = ["WIRES", "RequestFacts", "Wire", "asks_for_answer", "bare_path", "wire_for"]
+__all__ = ["WIRES", "RequestFacts", "Wire", "asks_for_answer", "bare_path", "lane_of", "wire_for"]
 
 
 class Wire(Protocol):
@@ -63,7 +63,15 @@ class Unknown:
         return None
 
 
-WIRES: tuple[Wire, ...] = (AnthropicMessages(), OpenAIChat(), OpenAIResponses(), Gemini(), Ollama(), Bedrock(), Unknown())
+WIRES: tuple[Wire, ...] = (
+    AnthropicMessages(),
+    OpenAIChat(),
+    OpenAIResponses(),
+    Gemini(),
+    Ollama(),
+    Bedrock(),
+    Unknown(),
+)
 
 
 def wire_for(path: str) -> Wire:
@@ -75,6 +83,11 @@ def wire_for(path: str) -> Wire:
 def asks_for_answer(protocol: exchange.Protocol, message: Any) -> bool:
     """Whether a client's message on a WebSocket is a turn, which the model answers. Only Responses are known there."""
     return protocol == "openai-responses" and text_of(message, "type") == "response.create"
+
+
+def lane_of(message: Any) -> str | None:
+    """Which of several conversations on one WebSocket a message is about: both sides name it where there are several."""
+    return text_of(message, "stream_id")
 
 
 def bare_path(path: str) -> str:

@@ -16,8 +16,9 @@ from mitmproxy import contentviews, flowfilter, http
 from mitmproxy.io import FlowReader, FlowWriter
 from mitmproxy.test import taddons
 
-from addons.annotate import ENTRY, Annotate, MemoryView, annotate, comment, describe, marker
+from addons.annotate import ENTRY, MOST_SHOWN, Annotate, MemoryView, annotate, comment, describe, marker
 from addons.flows import Flows
+from addons.wire.answer import Answer, ToolCall
 from memory.exchange import Decision, Exchange, Scan
 from tests.addons.parts import content, exchange_of, flow_to, reference, seen
 
@@ -89,6 +90,9 @@ def test_the_metadata_is_plain_json_that_is_saved_and_found_again() -> None:
     assert loaded.metadata == flow.metadata
     for expression, matches in (("~meta memory.notes", True), ("~meta Tides", True), ("~comment rose", False)):
         assert bool(flowfilter.match(expression, loaded)) is matches
+    without = flow_to()
+    annotate(without, exchange_of())
+    assert not flowfilter.match("~meta memory.notes", without)
 
 
 # ---- the content view
@@ -197,6 +201,17 @@ def test_the_view_shows_the_answer_put_together() -> None:
         "    output: 9\n"
         "  complete: 'no'\n"
     )
+
+
+def test_of_a_long_answer_the_beginning_is_shown() -> None:
+    """Writing it all as YAML would hold up every stream for seconds."""
+    long = Answer(text="t" * (MOST_SHOWN - 10), thinking="x" * 20, tool_calls=(ToolCall("1", "Read", "{}"),))
+    shown = yaml.safe_load(describe(exchange_of().to_json(), long))["answer"]
+    assert (shown["text"], shown["thinking"]) == (long.text, "x" * 10)
+    assert shown["shown"] == "the first 100,000 characters"
+    assert "tools" not in shown
+    short = yaml.safe_load(describe(exchange_of().to_json(), Answer(text="t" * (MOST_SHOWN - 1))))["answer"]
+    assert (len(short["text"]), "shown" in short) == (MOST_SHOWN - 1, False)
 
 
 @pytest.fixture

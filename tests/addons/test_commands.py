@@ -6,7 +6,9 @@ import asyncio
 import gzip
 import json
 import logging
+import threading
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from mitmproxy.addons.view import View
@@ -14,10 +16,11 @@ from mitmproxy.test import taddons
 
 from addons.annotate import ENTRY, NOTES, annotate
 from addons.commands import Commands
+from memory.exchange import Scan
 from memory.library import NoteLibrary
 from memory.notes import MemoryDocument
 from memory.scan import Scanner
-from tests.addons.parts import MESSAGES, TIDES, Shelf, exchange_of, flow_to
+from tests.addons.parts import MESSAGES, TIDES, Shelf, content, exchange_of, flow_to, seen
 
 
 class Desk:
@@ -27,6 +30,13 @@ class Desk:
         self.master = context.master
         self.call = context.master.commands.call
         context.master.addons.add(Commands(self.library, Scanner(), largest_body=10**6))
+
+
+async def scanned() -> None:
+    """Once what `memory.scan` began is done."""
+    tasks = [task for task in asyncio.all_tasks() if task.get_name() == "memory.scan"]
+    assert len(tasks) == 1
+    await tasks[0]
 
 
 @pytest.fixture
@@ -59,6 +69,7 @@ async def test_scan_looks_again_with_the_notes_of_now(desk: Desk) -> None:
     annotate(known, exchange_of())
     assert known.comment == "0 notes -> claude-test (cloud)"
     desk.call("memory.scan", [known, unknown])
+    await scanned()
     assert (known.comment, unknown.comment) == ("1 note -> claude-test (cloud)", "1 note")
     assert known.metadata[NOTES] == unknown.metadata[NOTES] == ["vault/Tides.md"]
     assert [note["matched"] for note in known.metadata[ENTRY]["notes"]] == [2]
@@ -68,7 +79,32 @@ async def test_scan_looks_again_with_the_notes_of_now(desk: Desk) -> None:
 async def test_scan_says_what_it_cannot_read(desk: Desk) -> None:
     flow = flow_to(MESSAGES, b"no gzip", headers={"Content-Encoding": "gzip"})
     desk.call("memory.scan", [flow])
-    assert (flow.comment, flow.metadata[NOTES]) == ("unscanned", [])
+    await scanned()
+    assert (flow.comment, flow.metadata) == ("unscanned", {})
+
+
+async def test_a_note_that_is_gone_is_listed_no_more(desk: Desk) -> None:
+    flow = flow_to(MESSAGES, {"messages": [{"role": "user", "content": "Hello."}]})
+    annotate(flow, exchange_of(scan=seen(content())))
+    assert flow.metadata[NOTES] == ["vault/Tides.md"]
+    desk.call("memory.scan", [flow])
+    await scanned()
+    assert NOTES not in flow.metadata
+
+
+async def test_scan_leaves_the_event_loop_to_others(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    scan = Scanner.scan
+
+    def watched(*arguments: Any) -> Scan:
+        threads.append(threading.current_thread())
+        return scan(*arguments)
+
+    monkeypatch.setattr(Scanner, "scan", watched)
+    desk.call("memory.scan", [flow_to(), flow_to()])
+    await scanned()
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
 
 
 async def test_scan_takes_what_a_filter_finds_as_in_the_console(desk: Desk) -> None:
@@ -76,4 +112,5 @@ async def test_scan_takes_what_a_filter_finds_as_in_the_console(desk: Desk) -> N
     view = desk.master.addons.get("view")
     view.add([flow])
     desk.master.commands.execute("memory.scan @all")
+    await scanned()
     assert flow.comment == "1 note"

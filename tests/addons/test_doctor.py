@@ -23,6 +23,7 @@ from addons.config import Address, Config, DashboardConfig, ProxyConfig
 from addons.demo.authority import AuthorityPaths
 from addons.doctor_checks import Check
 from addons.presence import Presence
+from addons.providers import ProviderConfig, ProviderTable
 from tests.addons.conftest import configuration
 from tests.harness import MITMEMORY, RawUpstream, SuiteProcess, free_port
 
@@ -196,6 +197,22 @@ def test_a_shell_that_is_not_set_up_is_nothing_wrong(certificates: Certificates)
 
 
 @pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://me:secret@corp.example:3128", "http://corp.example:3128"),
+        ("me:secret@corp.example:3128", "corp.example:3128"),
+        ("//me:secret@corp.example:3128", "corp.example:3128"),
+        ("http://me:se/cr@et@corp.example:3128", "http://corp.example:3128"),
+        ("me:secret//x@corp.example", "corp.example"),
+        ("socks5h://corp.example:1080", "socks5h://corp.example:1080"),
+    ],
+)
+def test_the_password_of_another_proxy_is_not_shown(certificates: Certificates, url: str, shown: str) -> None:
+    [found] = checks.environment(PROXY, certificates, {"HTTPS_PROXY": url})
+    assert (found.found, found.mend.count("secret")) == (f"it leads to {shown}, not to {PROXY}", 0)
+
+
+@pytest.mark.parametrize(
     "url", ["http://127.0.0.1:8080", "http://me:x@127.0.0.1:8080/", "127.0.0.1:8080", "http://localhost:8080"]
 )
 def test_every_spelling_of_the_proxy_is_known(certificates: Certificates, url: str) -> None:
@@ -281,8 +298,16 @@ def test_a_running_suite_and_its_shell(
 
 def test_a_proxy_that_does_not_answer_is_said(made: Path) -> None:
     gone = Presence(1, "", f"127.0.0.1:{free_port()}", "", str(made / "mitmproxy"))
-    [found] = checks.through_the_proxy(gone)
+    [found] = checks.through_the_proxy(gone, ProviderTable())
     assert (found.name, found.state) == ("Proxy", "wrong")
+
+
+def test_a_host_whose_traffic_is_left_alone_is_not_asked(made: Path, suite: SuiteProcess) -> None:
+    """Through a tunnel the question would leave this machine."""
+    running = Presence(1, "", suite.proxy.removeprefix("http://"), "", str(suite.ca.parent))
+    own = ProviderTable((ProviderConfig("anthropic", hosts=("llm.example.com",)),))
+    assert [check.name for check in checks.through_the_proxy(running, own)] == ["Proxy"]
+    assert [check.name for check in checks.through_the_proxy(running, ProviderTable())] == ["Proxy", "Trust"]
 
 
 def test_faults_of_the_configuration_are_shown_and_what_depends_on_it_is_left_out(tmp_path: Path) -> None:
@@ -305,11 +330,15 @@ def test_a_fresh_installation_has_nothing_wrong(
     file = tmp_path / "mitm.yaml"
     state = tmp_path / "state"
     proxy = {"listen": "127.0.0.1:0", "inspector": None}
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault" / "Tides.md").write_text("The tide chart hangs beside the harbour door.")
     written: dict[str, Any] = {"proxy": proxy, "dashboard": {"listen": "127.0.0.1:0"}, "state": str(state)}
+    written["memory"] = {"sources": [{"name": "vault", "path": str(tmp_path / "vault")}]}
     file.write_text(yaml.safe_dump(written))
     assert cli.main(["doctor", "--config", str(file)]) == 0
     out = capsys.readouterr().out
     assert "Nothing is wrong." in out
+    assert "1 note" in out
     assert "there is none yet" in out
     assert not state.exists()
     empty = tmp_path / "empty"

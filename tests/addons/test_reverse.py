@@ -14,14 +14,18 @@ from typing import Any
 
 import pytest
 import yaml
+from mitmproxy.proxy.mode_specs import ProxyMode
 
 from addons.clients import hmac_of
+from addons.config_model import ReverseConfig
+from addons.config_values import parse_listen, parse_upstream
 from addons.demo.authority import AuthorityPaths
 from addons.demo.model import ScriptedModel
 from addons.demo.reply import Reply
 from addons.own_key import load_or_make_key
-from addons.reverse import is_own_name
+from addons.reverse import Reverse, is_own_name, reverse_mode
 from tests.addons.conftest import GARDEN, HARBOUR, Serve, answer_json, configuration
+from tests.addons.parts import flow_to
 from tests.addons.test_proxy import URL, curl, messages, notes_of
 from tests.harness import Loop, RawUpstream, SuiteProcess, free_port
 
@@ -290,6 +294,19 @@ def test_clients_change_while_it_runs_and_their_listeners_with_the_next_start(
         suite.wait_for_line("clients[].match.listen changed in")
         curl(suite, URL, *with_user(suite, "me:x"), body=messages("Hello"))
         assert suite.activity()[0]["client"] == "mine"
+
+
+def test_what_is_sent_again_from_the_inspector_is_prepared_already() -> None:
+    """mitmproxy's `replay.client` takes the request as it went to the server, with the connection of its client."""
+    listener = ReverseConfig(parse_listen("127.0.0.1:8001"), parse_upstream("https://api.openai.com/v1"))
+    addon, flow = Reverse([listener]), flow_to("https://api.openai.com/responses", headers={"Host": "127.0.0.1:8001"})
+    flow.client_conn.proxy_mode = ProxyMode.parse(reverse_mode(listener))
+    addon.requestheaders(flow)
+    prepared = (flow.request.path, flow.request.host_header)
+    assert (flow.response, prepared) == (None, ("/v1/responses", "api.openai.com"))
+    flow.is_replay = "request"
+    addon.requestheaders(flow)
+    assert (flow.response, (flow.request.path, flow.request.host_header)) == (None, prepared)
 
 
 @pytest.mark.parametrize(

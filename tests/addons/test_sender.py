@@ -81,8 +81,12 @@ def test_credentials_for_the_proxy_behind_stay() -> None:
     with taddons.context(Proxyserver(), UpstreamAuth()) as context:
         context.options.upstream_auth = "company:x"
         who.requestheaders(flow)
+        assert flow.request.headers["proxy-authorization"] == basic("company:x")
+        assert who.sender_of(flow).proxy_user is None
+        flow.metadata["proxyauth"] = ("me", "secret")  # with mitmproxy's `proxyauth` as well
+        who.requestheaders(flow)
     assert flow.request.headers["proxy-authorization"] == basic("company:x")
-    assert who.sender_of(flow).proxy_user is None
+    assert (who.client_of(flow), flow.metadata) == ("mine", {})
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ class Broken:
     whole = add
 
     def answer(self) -> Answer:
-        raise ZeroDivisionError
+        raise ZeroDivisionError("At" + " noon.")
 
 
 @pytest.mark.parametrize("content_type", ["text/event-stream", "application/json"])
@@ -125,7 +125,8 @@ async def test_a_fault_of_ours_is_shown_and_the_answer_goes_on(
     desk = Desk()
     assert await desk.end(desk.answered(content_type=content_type), b'data: {"type": "ping"}\n\n', b"more") is None
     assert list(desk.tap.failures) == ["An answer was not read: ZeroDivisionError"]
-    assert caplog.text.count("An answer could not be read") >= 1
+    assert caplog.text.count("An answer could not be read: ZeroDivisionError\n") >= 1
+    assert "At noon" not in caplog.text
 
 
 def test_what_is_no_request_to_a_model_streams_too_and_our_own_answers_do_not() -> None:

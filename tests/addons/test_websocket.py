@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from collections import Counter
 from collections.abc import Iterator
 from http import HTTPStatus
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,11 @@ class Model:
         self.stop_at: int | None = None
         self.leave = False
         self.turns = 0
+        self.together = 0
+        """So many turns are waited for, then answered at once: those with a `stream_id` by turns, event by event."""
+        self.lengths: Counter[int] = Counter()
+        """Bytes of the answer to each of these."""
+        self._waiting: list[dict[str, Any]] = []
 
     async def serve(self, socket: ServerConnection) -> None:
         async for message in socket:
@@ -71,11 +78,28 @@ class Model:
             if isinstance(message, bytes) or json.loads(message).get("type") != "response.create":
                 continue
             self.turns += 1
+            if self.together:
+                self._waiting.append(json.loads(message))
+                if len(self._waiting) == self.together:
+                    await self._answer_together(socket)
+                continue
             for event in answer(self.turns, "High tide is at noon.")[: self.stop_at]:
                 self.sent.append(json.dumps(event))
                 await socket.send(self.sent[-1])
             if self.leave:
                 socket.transport.abort()
+
+    async def _answer_together(self, socket: ServerConnection) -> None:
+        lanes: dict[str | None, list[str]] = {}
+        for number, asked in enumerate(self._waiting, 1):
+            lane = asked.get("stream_id")
+            named = {} if lane is None else {"stream_id": lane}
+            events = [json.dumps(event | named) for event in answer(number, "At noon.")]
+            self.lengths[number] = sum(map(len, events))
+            lanes.setdefault(lane, []).extend(events)
+        self.sent = [event for events in zip_longest(*lanes.values()) for event in events if event is not None]
+        for event in self.sent:
+            await socket.send(event)
 
     async def start(self, tls: ssl.SSLContext) -> int:
         self._server = await serve(self.serve, "127.0.0.1", 0, ssl=tls, process_request=_only_responses)
@@ -161,6 +185,27 @@ async def test_each_turn_is_an_exchange_and_nothing_is_changed(suite: SuiteProce
         assert {key: entry[key] for key in expected} == expected
         assert entry["bytes"] == {"request": len(sent), "response": sum(map(len, events))}
         assert entry["usage"] == {"input": 100 * number, "output": 7, "cacheRead": 10 * number, "cacheWrite": None}
+
+
+@pytest.mark.parametrize("lanes", ["---", "abc", "aba", "-bb-", "b-"])
+async def test_several_turns_at_once_have_their_own_answers(
+    suite: SuiteProcess, model: tuple[Model, int], lanes: str
+) -> None:
+    """Those of a lane are answered one after the other, those of several lanes side by side. `-`: without a lane."""
+    model[0].together = len(lanes)
+    async with opened(suite) as socket:
+        for number, lane in enumerate(lanes, 1):
+            more = {} if lane == "-" else {"stream_id": lane}
+            await socket.send(turn("Hello.", model=f"gpt-{number}", **more))
+        got = [str(await asyncio.wait_for(socket.recv(), 30)) for _ in range(4 * len(lanes))]
+        entries = suite.activity(len(lanes))
+    assert got == model[0].sent
+    told = {
+        entry["model"]: (entry["outcome"], entry["usage"]["input"], entry["bytes"]["response"]) for entry in entries
+    }
+    assert told == {
+        f"gpt-{number}": ("answered", 100 * number, model[0].lengths[number]) for number in range(1, len(lanes) + 1)
+    }
 
 
 async def test_messages_that_ask_for_no_answer_are_written_down_only_with_something_to_say(
