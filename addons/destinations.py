@@ -35,6 +35,7 @@ class Destinations:
                 return provider.place(model, ())
             return provider.place(model, await resolve(provider.connect_to.host, provider.connect_to.port))
         if provider.cloud or provider.local is not None:
+            self.forget(host, port)  # it may have had a `connect_to`, until its entry changed
             return provider.place(model, ())
         addresses = await resolve(host, port)
         decided = provider.place(model, addresses)

@@ -31,7 +31,8 @@ class Inspector:
         self._kept: deque[tuple[http.HTTPFlow, int]] = deque()
         self._bytes = 0
         self._answers: dict[str, bytearray] = {}
-        """As much as has come of each answer that is under way, as it came over the wire."""
+        """As much as has come of each answer that is under way, as it came over the wire; together at most `keep_bytes`."""
+        self._open_bytes = 0
         self._sockets: dict[str, int] = {}
         """Bytes of the messages that each open WebSocket remembers."""
 
@@ -39,11 +40,15 @@ class Inspector:
         """Keep a copy for the inspector, which would show an answer that streamed through as missing."""
         if flow.response is None or not callable(flow.response.stream) or _view() is None:
             return
-        pass_on, kept = flow.response.stream, self._answers.setdefault(flow.id, bytearray())
+        pass_on = flow.response.stream
+        self._answers.setdefault(flow.id, bytearray())
 
         def keep(chunk: bytes) -> bytes | Iterable[bytes]:
-            if len(kept) <= ANSWER_BYTES:
+            if (kept := self._answers.get(flow.id)) is not None:
                 kept.extend(chunk)
+                self._open_bytes += len(chunk)
+                if len(kept) > ANSWER_BYTES or self._open_bytes > self._keep_bytes:
+                    self._take_answer(flow)
             return pass_on(chunk)
 
         flow.response.stream = keep
@@ -75,9 +80,14 @@ class Inspector:
 
     def _show_answer(self, flow: http.HTTPFlow) -> None:
         """For the inspector only: the client has it all by now, or has gone."""
-        kept = self._answers.pop(flow.id, None)
-        if kept is not None and len(kept) <= ANSWER_BYTES and flow.response is not None:
+        kept = self._take_answer(flow)
+        if kept is not None and flow.response is not None:
             flow.response.data.content = bytes(kept)
+
+    def _take_answer(self, flow: http.HTTPFlow) -> bytearray | None:
+        kept = self._answers.pop(flow.id, None)
+        self._open_bytes -= len(kept or b"")
+        return kept
 
     def _finished(self, flow: http.HTTPFlow) -> None:
         if _view() is not None:

@@ -9,6 +9,7 @@
 - A client that speaks HTTP/2 to a server of HTTP/1.1 gets five answers at a time, and its sixth request waits for one of
   them to end. Here as many as the client may have streams.
 - A server's reset is called one by the client.
+- A compressed message on a WebSocket may become as large as it likes. Here the connection is closed beyond 64 MiB.
 
 None of it is public API: tests/addons/test_mends.py notices when it changes.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -37,12 +39,17 @@ from mitmproxy.proxy.layers.http._events import ErrorCode, RequestTrailers, Resp
 from mitmproxy.proxy.layers.http._http1 import Http1Client, Http1Server
 from mitmproxy.proxy.layers.http._http2 import Http2Client
 from mitmproxy.proxy.server import ConnectionHandler
+from wsproto import extensions
+from wsproto.extensions import PerMessageDeflate
+from wsproto.frame_protocol import CloseReason, FrameDecoder, FrameProtocol
 
 type Steps[T] = Generator[Any, Any, T]
 
 TRANSITIONS = "_transitions"
 MOST_CONNECTIONS = 100
 """To one server, for one client's connection: mitmproxy lets a client have so many streams of HTTP/2."""
+MOST_MESSAGE = 64 * 1024 * 1024
+"""Bytes of one message on a WebSocket, decompressed."""
 GONE = "the server takes no further requests on this connection"
 
 _INTERIM = re.compile(rb"HTTP/1\.\d 1(?!01)\d\d[^\n]*\n(?:[^\r\n][^\n]*\n)*\r?\n")
@@ -69,6 +76,8 @@ class Mends:
         self._replace(Http2Client, "handle_h2_event", _let_it_finish(Http2Client.handle_h2_event))
         self._replace(Http2Client, "close_connection", _tell_those_who_wait(Http2Client.close_connection))
 
+        self._replace(extensions, "PerMessageDeflate", BoundedDeflate)
+
     def done(self) -> None:
         while self._originals:
             setattr(*self._originals.pop())
@@ -76,6 +85,27 @@ class Mends:
     def _replace(self, owner: Any, name: str, new: Any) -> None:
         self._originals.append((owner, name, getattr(owner, name)))
         setattr(owner, name, new)
+
+
+class BoundedDeflate(PerMessageDeflate):
+    """Refuses a message that becomes larger than `MOST_MESSAGE`."""
+
+    _inbound_bytes = 0
+
+    def frame_inbound_payload_data(self, proto: FrameDecoder | FrameProtocol, data: bytes) -> bytes | CloseReason:
+        if not self._inbound_compressed or not self._inbound_is_compressible or self._decompressor is None:
+            return data
+        try:
+            decoded = self._decompressor.decompress(bytes(data), MOST_MESSAGE - self._inbound_bytes + 1)
+        except zlib.error:
+            return CloseReason.INVALID_FRAME_PAYLOAD_DATA
+        self._inbound_bytes += len(decoded)
+        return CloseReason.MESSAGE_TOO_BIG if self._inbound_bytes > MOST_MESSAGE else decoded
+
+    def frame_inbound_complete(self, proto: FrameDecoder | FrameProtocol, fin: bool) -> bytes | CloseReason | None:  # noqa: FBT001
+        if fin:
+            self._inbound_bytes = 0
+        return super().frame_inbound_complete(proto, fin)
 
 
 class WithoutTrailers(ChunkedReader):

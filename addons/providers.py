@@ -188,9 +188,13 @@ BUILTIN: tuple[Provider, ...] = (
 
 
 class ProviderTable:
-    """All providers, immutable. Where two have the same host, the user's own comes before the built-in one."""
+    """All providers. Where two have the same host, the user's own comes before the built-in one."""
 
     def __init__(self, configured: Sequence[ProviderConfig] = ()) -> None:
+        self.configure(configured)
+
+    def configure(self, configured: Sequence[ProviderConfig]) -> None:
+        """Take other entries of the user's; requests that are under way go where they went."""
         self.providers = _merge(configured)
         self._patterns = tuple(
             (re.compile(parse_host(host).expression, re.IGNORECASE), provider)

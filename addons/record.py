@@ -119,7 +119,7 @@ class Record:
             return
         exchange.status = flow.response.status_code
         answer = self._flows.answer_of(flow)
-        broken = exchange.status >= 400 or (answer is not None and answer.error is not None)
+        broken = exchange.status >= 400 or (answer is not None and (answer.error is not None or answer.cut))
         exchange.outcome = "failed" if broken else "answered"
         self._finish(exchange)
 
@@ -174,7 +174,7 @@ class Record:
     def _note_sent(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
         server = flow.server_conn
         stands = server.timestamp_tcp_setup and (server.timestamp_tls_setup or not server.tls)
-        if exchange.sent_to or not stands:
+        if exchange.sent_to or not stands or exchange.decision.action == "block":
             return
         self._carried.add(exchange)
         if self._count:

@@ -168,10 +168,14 @@ class Suite:
             self.library.refresh_if_old()
 
     def apply(self, config: Config) -> None:
-        """Take over what may change while running: clients, sources and options of `memory`. The scan is started."""
+        """Take over what may change while running: clients, providers, and all of `memory`. The scan is started."""
         if config.clients != self.config.clients:
             self.config = replace(self.config, clients=config.clients)
             self.senders.table = ClientTable(config.clients, self.client_key)
+        if config.providers != self.config.providers:
+            self.config = replace(self.config, providers=config.providers)
+            self.providers.configure(config.providers)
+            ctx.options.update(allow_hosts=self.providers.allow_hosts())  # for new connections
         if config.memory == self.config.memory:
             return
         self.config = replace(self.config, memory=config.memory)

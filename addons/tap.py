@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 from collections import deque
+from dataclasses import replace
 
 from mitmproxy import http
 
@@ -51,7 +52,9 @@ class Listener:
 
     def close(self) -> Answer | None:
         try:
-            return self._reader.close()
+            answer = self._reader.close()
+            # Where the reading ended before the answer did, nothing is known of its end.
+            return answer if self._reading else replace(answer, cut=False)
         except Exception as error:  # noqa: BLE001 - as in `feed`
             logger.error("An answer could not be read: %s", traced(error))  # noqa: TRY400 - without its message
             self.fault = self.fault or error

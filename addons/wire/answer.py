@@ -39,6 +39,8 @@ class Answer:
     """The provider's id of the answer: a later request may go on from it (`previous_response_id`)."""
     complete: bool = False
     """The answer came to its end."""
+    cut: bool = False
+    """A stream that was over before the answer said so."""
 
 
 class AnswerParts(Protocol):

@@ -66,7 +66,15 @@ class AnswerReader:
         if self._framing is not None and not self._broken:
             self._framing.end()
         answer = self._parts.answer()
-        return replace(answer, complete=False) if self._broken else answer
+        if self._broken:
+            return replace(answer, complete=False)
+        return replace(answer, cut=self._is_stream() and not self._parts.done)
+
+    def _is_stream(self) -> bool:
+        """Whether it says itself where it ends. What is no JSON may be anything, an HTML page too."""
+        if isinstance(self._framing, _ServerSentEvents):
+            return "event-stream" in self._content_type
+        return isinstance(self._framing, _JsonLines | _Frames)
 
     def _begin(self, data: bytes) -> bytes:
         """Choose the framing once the first byte is there that is no white space; gives what there is from it on.

@@ -156,6 +156,19 @@ async def test_a_long_answer_is_not_kept(view: View, clock: Clock, monkeypatch: 
     assert [flow.response.data.content for flow in (fits, long) if flow.response] == [b"abc", None]
 
 
+async def test_open_answers_are_kept_within_the_bytes_too(view: View, clock: Clock) -> None:
+    keeper, first, second = inspector(keep_bytes=5), answered(view), answered(view)
+    streamed(keeper, first, b"abc")
+    streamed(keeper, second, b"def", b"g")  # six are too many, so this one goes
+    assert first.response
+    assert callable(first.response.stream)
+    first.response.stream(b"de")
+    for flow in (first, second):
+        keeper.response(flow)
+    assert [flow.response.data.content for flow in (first, second) if flow.response] == [b"abcde", None]
+    assert (keeper._answers, keeper._open_bytes) == ({}, 0)
+
+
 async def test_without_an_inspector_nothing_of_an_answer_is_kept(clock: Clock) -> None:
     flow = flow_to(status=200)
     assert flow.response

@@ -191,7 +191,7 @@ def test_the_first_event_arrives_before_the_second_is_made(
         writer.write(b"10\r\ndata: \xc3\xa9 first\n\n\r\n")
         await writer.drain()
         await asyncio.wait_for(go_on.wait(), 20)
-        writer.write(b"e\r\ndata: second\n\n\r\n0\r\n\r\n")
+        writer.write(b'20\r\ndata: {"type": "message_stop"}\n\n\r\n0\r\n\r\n')
         await writer.drain()
 
     server = serve(respond)
@@ -205,9 +205,9 @@ def test_the_first_event_arrives_before_the_second_is_made(
             assert suite.activity(finished=False)[0]["outcome"] is None
             background.loop.call_soon_threadsafe(go_on.set)
             rest = client.stdout.read()
-        assert first + rest == b"data: \xc3\xa9 first\n\ndata: second\n\n"
+        assert first + rest == b'data: \xc3\xa9 first\n\ndata: {"type": "message_stop"}\n\n'
         entry = suite.activity()[0]
-        assert (entry["outcome"], entry["bytes"]["response"]) == ("answered", 30)
+        assert (entry["outcome"], entry["bytes"]["response"]) == ("answered", 48)
 
 
 @pytest.mark.parametrize("version", ["--http1.1", "--http2"])

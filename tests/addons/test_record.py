@@ -172,9 +172,10 @@ def test_a_client_may_hang_up_as_soon_as_it_has_read_all(said: Answer, message: 
     assert (desk.entry["status"], desk.entry["outcome"]) == (200, outcome)
 
 
-def test_an_answer_that_ends_with_an_error_has_failed() -> None:
+@pytest.mark.parametrize("said", [Answer(text="At no", error="Overloaded"), Answer(text="At no", cut=True)])
+def test_an_answer_that_ends_badly_has_failed(said: Answer) -> None:
     desk = Desk()
-    desk.flows.answered(desk.flow, Answer(text="At no", error="Overloaded"))
+    desk.flows.answered(desk.flow, said)
     desk.answer()
     assert (desk.entry["status"], desk.entry["outcome"]) == (200, "failed")
 

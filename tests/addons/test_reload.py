@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 import yaml
 
 from addons.config import Address, Config, DashboardConfig, MemoryConfig, ProxyConfig, TokensConfig, load_config
+from addons.demo.authority import AuthorityPaths
 from addons.reload import Reload, changed_keys
 from addons.suite import Suite
 from memory.sources.claude_code import ClaudeCodeSource
 from memory.sources.markdown import MarkdownSource
+from tests.addons.conftest import Serve
 from tests.addons.parts import Shelf
 from tests.harness import SuiteProcess
 
@@ -307,6 +310,34 @@ async def test_a_source_that_is_added_while_running_is_read_at_once(suite: Suite
 
 
 # --- the whole suite --------------------------------------------------------------------------------------------------
+
+
+def test_providers_change_for_new_connections(tmp_path: Path, serve: Serve, authority: AuthorityPaths) -> None:
+    """A host is a closed tunnel until it is named; and what is named goes where its entry says now."""
+    lab, other = serve(), serve()
+    host = f"localhost:{lab.port}"
+    with SuiteProcess(tmp_path, {"providers": []}, trust=authority.authority) as suite:
+        ask = ["curl", "-s", "--max-time", "30", "--proxy", suite.proxy, "--noproxy", "", "--cacert", str(suite.ca)]
+
+        def asked() -> bool:
+            """Whether the proxy answered under a certificate of its own."""
+            return subprocess.run([*ask, "-d", "{}", f"https://{host}/v1/messages"], check=False).returncode == 0
+
+        def named(**entry: Any) -> None:
+            written = yaml.safe_load(suite.config.read_text("utf-8"))
+            suite.config.write_text(yaml.safe_dump(written | {"providers": [{"name": "lab", **entry}]}), "utf-8")
+
+        assert not asked()
+        named(hosts=[host])
+        suite.wait_for(asked, "the provider")
+        entry = suite.activity()[0]
+        assert (entry["provider"], entry["sentTo"][0]["upstream"]) == ("lab", host)
+        named(hosts=[host], connect_to=f"https://127.0.0.1:{other.port}")
+        suite.wait_for(lambda: asked() and len(other.requests) > 0, "the way to the other")
+        seen = len(lab.requests)
+        named(hosts=[host])
+        suite.wait_for(lambda: asked() and len(lab.requests) > seen, "the way back")
+        assert suite.api("api/status").body["warnings"] == []
 
 
 def test_a_running_suite_takes_over_an_edit(tmp_path: Path) -> None:

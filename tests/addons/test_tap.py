@@ -90,6 +90,27 @@ async def test_an_answer_that_breaks_off_is_kept_as_far_as_it_came() -> None:
     assert (answer.text, answer.complete, answer.usage.input) == ("At no", False, 12)
 
 
+@pytest.mark.parametrize("last", [None, {"type": "message_stop"}])
+async def test_a_stream_that_ends_without_its_last_event_is_cut(last: dict[str, Any] | None) -> None:
+    desk = Desk()
+    events = [{"type": "message_start", "message": ANSWER | {"content": []}}, *([last] if last else [])]
+    body = b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in events)
+    answer = await desk.end(desk.answered(content_type="text/event-stream"), body)
+    assert answer
+    assert answer.cut is (last is None)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [("text/html", b"<h1>Not here</h1>"), ("application/json", b'{"input_tokens": 3}'), ("", b""), ("", b'{"cut')],
+)
+async def test_what_is_no_stream_is_not_called_cut(content_type: str, body: bytes) -> None:
+    desk = Desk()
+    answer = await desk.end(desk.answered(content_type=content_type), body)
+    assert answer
+    assert answer.cut is False
+
+
 @pytest.mark.parametrize(
     ("encoding", "body"), [("gzip", b"no gzip"), ("snappy", b"{}"), ("gzip", gzip.compress(b"0" * 10**6))]
 )

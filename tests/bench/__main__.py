@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import accuracy, detection, endurance, notes, proxy, web
+from tests.bench import accuracy, activity, detection, endurance, notes, proxy, rules, web
 from tests.bench.measure import Area, Figure
 
 AREAS: dict[str, Area] = {
@@ -19,6 +19,8 @@ AREAS: dict[str, Area] = {
     "notes": notes.figures,
     "web": web.figures,
     "proxy": proxy.figures,
+    "rules": rules.figures,
+    "activity": activity.figures,
     "endurance": endurance.figures,
 }
 

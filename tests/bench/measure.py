@@ -11,7 +11,7 @@ from math import nan
 from statistics import median
 from typing import Any, Literal, Protocol
 
-type Unit = Literal["ms", "s", "MB/s", "%", "% right", "bytes"]
+type Unit = Literal["µs", "ms", "s", "MB/s", "rows/s", "%", "% right", "bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Figure:
         return self.aim is not None and self._is_met(self.aim)
 
     def _is_met(self, goal: float) -> bool:
-        return self.value >= goal if self.unit in {"MB/s", "% right"} else self.value <= goal
+        return self.value >= goal if self.unit in {"MB/s", "rows/s", "% right"} else self.value <= goal
 
 
 class Area(Protocol):

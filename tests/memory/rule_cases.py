@@ -123,8 +123,8 @@ def _note_meets(when: When, sighting: Sighting, facts: Facts) -> bool:
     share = 100 * sighting.matched / sighting.distinctive if sighting.distinctive else 0
     return (
         _any(when.source, note.source)
-        and _any(when.folder, note.folder)
-        and _any(when.note, note.id)
+        and _any_path(when.folder, note.folder)
+        and _any_path(when.note, note.id)
         and (not when.tags or any(f"{tag}/".startswith(f"{wanted}/") for tag in note.tags for wanted in when.tags))
         and (not when.by or kind in when.by)
         and (when.coverage is None or _compared(when.coverage, share))
@@ -133,6 +133,15 @@ def _note_meets(when: When, sighting: Sighting, facts: Facts) -> bool:
 
 def _any(patterns: Sequence[str], value: str) -> bool:
     return not patterns or any(fnmatchcase(value, pattern) for pattern in patterns)
+
+
+def _any_path(patterns: Sequence[str], path: str) -> bool:
+    """A wildcard stays within one folder."""
+    folders = path.split("/")
+    return not patterns or any(
+        len(wanted) == len(folders) and all(map(fnmatchcase, folders, wanted))
+        for wanted in (pattern.split("/") for pattern in patterns)
+    )
 
 
 def _compared(comparison: Comparison, value: float) -> bool:

@@ -121,6 +121,12 @@ def test_a_thousand_are_kept() -> None:
     assert (len(entries), entries[-1]["id"]) == (1000, "0001")
 
 
+@given(st.lists(st.integers(0, 99).map("{:02}".format)), st.integers(1, 9))
+def test_in_whatever_order_they_come_the_newest_are_kept(put: list[str], most: int) -> None:
+    entries, _ = filled(*put, most=most).entries()
+    assert [entry["id"] for entry in entries] == sorted(set(put), reverse=True)[:most]
+
+
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 99).map("{:02}".format), unique=True), st.integers(1, 7))
 def test_page_by_page_every_entry_comes_once(put: list[str], limit: int) -> None:
