@@ -10,6 +10,7 @@
 | `guard.py`     | nothing reaches the suite's own pages through the proxy                                        |
 | `identify.py`  | is it a request to a model, from whom, to whom, in which conversation: makes the `Exchange`    |
 | `scan.py`      | which of the notes are in it                                                                   |
+| `decide.py`    | may it be sent, under the user's rules? Answers those that may not                             |
 | `send.py`      | dials the address that was decided on                                                          |
 | `tap.py`       | lets the answer stream through                                                                 |
 | `record.py`    | activity, sharing counts, events                                                               |

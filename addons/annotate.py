@@ -54,7 +54,7 @@ class Annotate:
         if exchange is None or flow.websocket is None:
             return
         asks = flow.websocket.messages[-1].from_client
-        awaits = self._flows.awaits_answer(flow)
+        awaits = self._flows.awaits_answer(flow) and exchange.decision.action != "block"
         if asks and (awaits or exchange.scan.sightings):
             annotate(flow, exchange)
         if asks and not awaits:

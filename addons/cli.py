@@ -70,6 +70,7 @@ def _dispatch(options: argparse.Namespace, rest: list[str]) -> int:
         "env": lambda config: env(config, options),
         "with": lambda config: run_with(config, rest, client=options.client),
         "hmac": show_hmac,
+        "ledger": lambda config: ledger(config, options),
     }
     try:
         return commands[options.command](load_config(options.config))
@@ -124,6 +125,12 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="as JSON")
 
     commands.add_parser("hmac", parents=[configured], help="what stands for an API key in mitm.yaml; reads it unseen")
+
+    command = commands.add_parser("ledger", parents=[configured], help="check or export the log of past requests")
+    command.add_argument("action", choices=("verify", "export", "head"), help="what to do with it")
+    command.add_argument("--since", metavar="SINCE", help="export: what began since then, like 30d or 2026-03-04")
+    command.add_argument("--format", choices=("csv", "jsonl"), metavar="FORMAT", help="export: csv or jsonl (default)")
+    command.add_argument("--head", metavar="HASH", help="verify: what head printed once must still be in it")
     return parser
 
 
@@ -190,6 +197,12 @@ def show_hmac(config: Config) -> int:
     from addons import env_command  # noqa: PLC0415
 
     return env_command.show_hmac(config)
+
+
+def ledger(config: Config, options: argparse.Namespace) -> int:
+    from addons import ledger_command  # noqa: PLC0415
+
+    return ledger_command.ledger(config, options.action, since=options.since, kind=options.format, noted=options.head)
 
 
 def run_with(config: Config, command: Sequence[str], *, client: str | None) -> int:

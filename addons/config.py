@@ -1,6 +1,6 @@
 """The configuration: `load_config` gives a `Config`, or a `ConfigError` that lists everything that is wrong.
 
-This is the door. Behind it, `config_model` says what there is, `config_sections` and `config_checks` read it,
+This is the door. Behind it, `config_model` says what there is, `config_sections` and its parts read it,
 `config_reader` and `config_document` know YAML and lines, `config_values` knows sizes, durations, addresses, paths.
 """
 
@@ -27,6 +27,7 @@ from addons.config_reader import Section, Value
 from addons.config_sections import SectionReader
 from addons.config_values import Address, ConnectTo, Upstream
 from addons.providers import ProviderConfig
+from memory.rules import Rule
 
 __all__ = [
     "ActivityConfig",
@@ -42,6 +43,7 @@ __all__ = [
     "ProviderConfig",
     "ProxyConfig",
     "ReverseConfig",
+    "Rule",
     "SourceConfig",
     "TokensConfig",
     "Upstream",

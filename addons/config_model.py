@@ -14,6 +14,8 @@ from typing import Any, Literal
 from addons.clients import ClientConfig
 from addons.config_values import DAY, MIB, Address, Upstream, expand_path
 from addons.providers import ProviderConfig
+from memory.rules import Rule
+from memory.rules.book import Unscanned
 
 type Mode = Literal["annotate", "dispatch"]
 type Mentions = Literal["careful", "seed"]
@@ -99,6 +101,9 @@ class Config:
     proxy: ProxyConfig = field(default_factory=ProxyConfig)
     memory: MemoryConfig = MemoryConfig()
     providers: tuple[ProviderConfig, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    unscanned: Unscanned | None = None
+    """None: `block` once anything restricts what goes to the cloud, else `allow`."""
     activity: ActivityConfig = ActivityConfig()
     clients: tuple[ClientConfig, ...] = ()
     dashboard: DashboardConfig = DashboardConfig()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from addons import config_checks as checks
+from addons import config_rules
 from addons.config_clients import ClientReader
 from addons.config_listeners import Listeners
 from addons.config_model import (
@@ -24,7 +25,7 @@ from addons.config_model import (
 from addons.config_reader import Section, Value, did_you_mean, entries
 from addons.config_values import ConnectTo, expand_path, parse_connect_to
 from addons.providers import BUILTIN, ProviderConfig, ProviderTable
-from memory.exchange import Protocol
+from memory.exchange import Action, Protocol
 from memory.sources.claude_code import DEFAULT_FOLDER
 
 MODES: tuple[Mode, ...] = ("annotate", "dispatch")
@@ -48,6 +49,10 @@ OWN_OPTIONS = {
 """mitmproxy's options that the suite sets itself, and what to do instead."""
 
 
+LATER: tuple[Action, ...] = ("redact", "redirect", "hold")
+"""What rules cannot do yet."""
+
+
 class SectionReader:
     """Reads each section. A value with a fault is replaced by its default, so that the reading can go on."""
 
@@ -56,6 +61,7 @@ class SectionReader:
         self._state = state
         self._listeners = Listeners()
         self._clients = ClientReader(self._listeners)
+        self._rules = config_rules.RuleReader()
 
     def config(self, top: Section) -> Config:
         config = Config(
@@ -63,6 +69,8 @@ class SectionReader:
             proxy=self._proxy(top.section("proxy")),
             memory=self._memory(top.section("memory")),
             providers=self._providers(top.get("providers")),
+            rules=self._rules.rules(top.get("rules")),
+            unscanned=top.read_optional("unscanned", config_rules.unscanned),
             activity=_activity(top.section("activity")),
             clients=self._clients.clients(top.get("clients")),
             dashboard=self._dashboard(top.section("dashboard")),
@@ -70,11 +78,19 @@ class SectionReader:
             file=self._file,
         )
         _not_yet(top.get("targets"), "targets")
-        _not_yet(top.get("rules"), "rules")
-        _not_yet(top.get("unscanned"), "rules")
         _not_yet(top.get("conversations"), "conversation memory")
         top.close()
-        self._clients.check(ProviderTable(config.providers), has_state=config.state is not None)
+        providers = ProviderTable(config.providers)
+        self._clients.check(providers, has_state=config.state is not None)
+        self._rules.refuse(config.rules, LATER)
+        self._rules.check(
+            config.rules,
+            targets=(),
+            sources=[source.name for source in config.memory.sources if source.name],
+            providers=providers,
+            track_sharing=config.memory.track_sharing,
+            tells_listings=config.memory.mentions == "careful",
+        )
         self._listeners.check()
         return config
 
@@ -211,8 +227,6 @@ def _activity(section: Section) -> ActivityConfig:
         max_entries=section.read("max_entries", checks.integer(1), default.max_entries),
     )
     section.close()
-    if activity != default and section.value:
-        section.value.fault("not yet: activity is kept in memory, the last 1,000 requests", "leave it out")
     return activity
 
 

@@ -7,6 +7,7 @@ from mitmproxy import http
 from addons.wire.answer import Answer
 from memory.body import Body
 from memory.exchange import Exchange
+from memory.note_map import NoteMap
 
 
 class Flows:
@@ -20,6 +21,7 @@ class Flows:
     def __init__(self) -> None:
         self._exchanges: dict[str, list[Exchange]] = {}
         self._bodies: dict[str, Body] = {}
+        self._notes: dict[str, NoteMap] = {}
         self._answers: dict[str, Answer] = {}
         self._lanes: dict[str, str | None] = {}
         """The lane of each exchange that is a turn on a WebSocket."""
@@ -42,6 +44,14 @@ class Flows:
 
     def take_body(self, flow: http.HTTPFlow) -> Body | None:
         return self._bodies.pop(flow.id, None)
+
+    def scanned_for(self, flow: http.HTTPFlow, notes: NoteMap) -> None:
+        """Keep what notes a request was scanned for: rules are asked about those."""
+        self._notes[flow.id] = notes
+
+    def notes_of(self, flow: http.HTTPFlow) -> NoteMap | None:
+        """None: it was not scanned."""
+        return self._notes.get(flow.id)
 
     def expect_answer(self, flow: http.HTTPFlow, lane: str | None) -> None:
         """The latest message on a WebSocket is a turn; one that the model does not answer is over once it is sent."""
@@ -76,6 +86,7 @@ class Flows:
     def end(self, flow: http.HTTPFlow) -> Exchange | None:
         """The exchange, for the last time; None if it has ended before, so that finishing twice does nothing."""
         self._bodies.pop(flow.id, None)
+        self._notes.pop(flow.id, None)
         self._answers.pop(flow.id, None)
         under_way = self._exchanges.get(flow.id)
         if not under_way:

@@ -96,6 +96,8 @@ class Identify:
         if provider is None:
             return
         exchange = self._flows.of(flow)
+        if exchange is None and request.raw_content:  # a method that usually has no body
+            exchange = self._begin(flow, provider)
         try:
             if exchange is not None:
                 raw = request.raw_content or b""

@@ -92,7 +92,11 @@ class BoundedDeflate(PerMessageDeflate):
 
     _inbound_bytes = 0
 
-    def frame_inbound_payload_data(self, proto: FrameDecoder | FrameProtocol, data: bytes) -> bytes | CloseReason:
+    def frame_inbound_payload_data(
+        self,
+        proto: FrameDecoder | FrameProtocol,  # noqa: ARG002 - the interface is not ours
+        data: bytes,
+    ) -> bytes | CloseReason:
         if not self._inbound_compressed or not self._inbound_is_compressible or self._decompressor is None:
             return data
         try:
@@ -102,7 +106,7 @@ class BoundedDeflate(PerMessageDeflate):
         self._inbound_bytes += len(decoded)
         return CloseReason.MESSAGE_TOO_BIG if self._inbound_bytes > MOST_MESSAGE else decoded
 
-    def frame_inbound_complete(self, proto: FrameDecoder | FrameProtocol, fin: bool) -> bytes | CloseReason | None:  # noqa: FBT001
+    def frame_inbound_complete(self, proto: FrameDecoder | FrameProtocol, fin: bool) -> bytes | CloseReason | None:
         if fin:
             self._inbound_bytes = 0
         return super().frame_inbound_complete(proto, fin)

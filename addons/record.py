@@ -118,6 +118,10 @@ class Record:
         if exchange is None or exchange.outcome or flow.response is None:
             return
         exchange.status = flow.response.status_code
+        if exchange.decision.action == "block":
+            exchange.outcome = "blocked"
+            self._finish(exchange)
+            return
         answer = self._flows.answer_of(flow)
         broken = exchange.status >= 400 or (answer is not None and (answer.error is not None or answer.cut))
         exchange.outcome = "failed" if broken else "answered"
@@ -143,10 +147,14 @@ class Record:
         if flow.websocket.messages[-1].from_client:
             self.clients.add(exchange.client)
             exchange.status = 101
-            self._note_sent(flow, exchange)
-            if self._flows.awaits_answer(flow):
+            if exchange.decision.action == "block":
+                exchange.outcome = "blocked"
+                self._finish(exchange)
+            elif self._flows.awaits_answer(flow):
+                self._note_sent(flow, exchange)
                 self._publish(exchange)
             elif self._tells_something(flow, exchange):
+                self._note_sent(flow, exchange)
                 exchange.outcome = "answered"
                 self._finish(exchange)
         elif (answer := self._flows.answer_of(flow)) is not None:
@@ -181,6 +189,8 @@ class Record:
             sent = SentTo(exchange.model, exchange.to, exchange.upstream)
             exchange.sent_to.append(sent)
             self._exposure.record(exchange.scan.sightings, sent, datetime.now(UTC))
+            # Written down now: an answer may take minutes, and a crash must not forget who got the body.
+            self._activity.put(exchange)
 
     def _finish(self, exchange: Exchange) -> None:
         exchange.finished_at = datetime.now(UTC)

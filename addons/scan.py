@@ -19,6 +19,7 @@ from addons.identify import INLINE_BYTES
 from addons.record import Carried
 from memory.body import Body
 from memory.exchange import Exchange, Scan
+from memory.index import NoteIndex
 from memory.library import NoteLibrary
 from memory.scan import Scanner
 
@@ -77,7 +78,9 @@ class ScanRequests:
             self._library.refresh_if_old()
             if not await self._notes_are_read():
                 return STILL_READING
-            found = await self._find(body)
+            snapshot = self._library.snapshot
+            self._flows.scanned_for(flow, snapshot.map)
+            found = await self._find(snapshot.index, body)
         except Exception as error:  # noqa: BLE001 - observation fails open, and shows it
             logger.error("A request could not be scanned: %s", traced(error))  # noqa: TRY400 - without its message
             self.failures.append(f"A request was not scanned: {type(error).__name__}")
@@ -92,8 +95,7 @@ class ScanRequests:
                     await self._library.scan()
         return self._library.snapshot.loaded_at is not None
 
-    async def _find(self, body: Body) -> Scan:
-        index = self._library.snapshot.index
+    async def _find(self, index: NoteIndex, body: Body) -> Scan:
         if body.size <= INLINE_BYTES:
             return self._scanner.scan(index, body)
         return await asyncio.to_thread(self._scanner.scan, index, body)

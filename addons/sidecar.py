@@ -1,4 +1,4 @@
-"""Sidecar: reads the notes and serves the dashboard in the proxy's own event loop."""
+"""Sidecar: reads the notes, opens the activity log and serves the dashboard in the proxy's own event loop."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 
+from memory.activity import Activity
 from memory.library import NoteLibrary
 from web.server import Sidecar
 
@@ -25,10 +26,18 @@ class SidecarAddon:
     name = "mitmemory_sidecar"
 
     def __init__(
-        self, sidecar: Sidecar, library: NoteLibrary, *, host: str, port: int, sock: socket.socket | None
+        self,
+        sidecar: Sidecar,
+        library: NoteLibrary,
+        activity: Activity,
+        *,
+        host: str,
+        port: int,
+        sock: socket.socket | None,
     ) -> None:
         self._sidecar = sidecar
         self._library = library
+        self._activity = activity
         self._host = host
         self._port = port
         self._sock = sock
@@ -37,6 +46,7 @@ class SidecarAddon:
 
     def running(self) -> None:
         self._library.refresh_if_old()
+        self._activity.start()
         self.started = asyncio.get_running_loop().create_task(self._start(), name="dashboard starts")
 
     def done(self) -> None:
@@ -66,3 +76,4 @@ class SidecarAddon:
         await asyncio.wait([started])
         await self._sidecar.stop()
         await self._library.aclose()
+        await self._activity.aclose()

@@ -32,6 +32,7 @@ from addons.config import Address, Config, ConfigError, MemoryConfig, ProxyConfi
 from addons.config_checks import KINDS
 from addons.config_values import expand_path
 from addons.conversation_keys import ConversationKeys
+from addons.decide import Decide
 from addons.destinations import Destinations
 from addons.flows import Flows
 from addons.guard import Guard
@@ -52,9 +53,12 @@ from addons.sender import Senders
 from addons.sidecar import SidecarAddon
 from addons.tap import Tap
 from memory.activity import Activity
+from memory.activity_file import FILE_NAME
+from memory.activity_store import ActivityStore
 from memory.exposure import Exposure
 from memory.library import LibraryOptions, NoteLibrary
 from memory.notes import MemorySource
+from memory.rules import RuleBook
 from memory.scan import Scanner
 from memory.sources import make_source
 from memory.sources.own import make_own
@@ -92,7 +96,7 @@ class Suite:
         self._configured = make_sources(config.memory)
         self.library = make_library(config, self._configured)
         self.exposure = Exposure()
-        self.activity = Activity()
+        self.activity = make_activity(config)
         self.events = EventHub()
         self.tokens = _tokens(config)
         self.client_key = _client_key(config)
@@ -116,13 +120,16 @@ class Suite:
         self.scan = ScanRequests(
             self.library, self.flows, carried, enabled=config.memory.track_sharing, scanner=scanner
         )
+        self.decide = Decide(self.flows, self.providers, self.library, make_rules(config))
         self.tap = Tap(self.flows, conversations, largest_answer=config.proxy.max_body)
         self.record = Record(
             self.flows, self.activity, self.exposure, self.events, carried, count=config.mode == "dispatch"
         )
         self.hints = Hints(self.providers)
         self.reload = Reload(config, self.apply)
-        self.serving = SidecarAddon(self.sidecar, self.library, host=listen.host, port=port, sock=dashboard)
+        self.serving = SidecarAddon(
+            self.sidecar, self.library, self.activity, host=listen.host, port=port, sock=dashboard
+        )
         self.addons: list[object] = [
             Lean(self.library),
             Mends(),
@@ -140,6 +147,7 @@ class Suite:
                 scanner=scanner,
             ),
             self.scan,
+            self.decide,
             Send(self.providers, destinations),
             self.tap,
             self.record,
@@ -168,7 +176,7 @@ class Suite:
             self.library.refresh_if_old()
 
     def apply(self, config: Config) -> None:
-        """Take over what may change while running: clients, providers, and all of `memory`. The scan is started."""
+        """Take over what may change while running: clients, providers, rules, and all of `memory`, whose scan is started."""
         if config.clients != self.config.clients:
             self.config = replace(self.config, clients=config.clients)
             self.senders.table = ClientTable(config.clients, self.client_key)
@@ -176,6 +184,9 @@ class Suite:
             self.config = replace(self.config, providers=config.providers)
             self.providers.configure(config.providers)
             ctx.options.update(allow_hosts=self.providers.allow_hosts())  # for new connections
+        if (config.rules, config.unscanned) != (self.config.rules, self.config.unscanned):
+            self.config = replace(self.config, rules=config.rules, unscanned=config.unscanned)
+            self.decide.rules = make_rules(self.config)
         if config.memory == self.config.memory:
             return
         self.config = replace(self.config, memory=config.memory)
@@ -214,7 +225,14 @@ class Suite:
             "trackSharing": self.config.memory.track_sharing,
             "requests": dict(self.scan.states),
             "clients": self.record.clients.names(),
-            "warnings": [*self.reload.warnings, *self.scan.failures, *self.tap.failures, *self.hints.warnings],
+            "warnings": [
+                *self.reload.warnings,
+                *self.scan.failures,
+                *self.decide.failures,
+                *self.tap.failures,
+                *self.hints.warnings,
+                *self.activity.warnings,
+            ],
         }
 
     def _is_for_a_provider(self, request: http.Request) -> bool:
@@ -268,6 +286,11 @@ def make_sources(
     return sources
 
 
+def make_rules(config: Config) -> RuleBook | None:
+    """The rules of the configuration; None where nothing is judged."""
+    return RuleBook(config.rules, unscanned=config.unscanned) if config.mode == "dispatch" else None
+
+
 def library_options(memory: MemoryConfig) -> LibraryOptions:
     return LibraryOptions(
         memory.minimum_line_length, memory.mentions, quotes=memory.quotes, refresh_interval=memory.refresh_interval
@@ -281,6 +304,14 @@ def make_library(config: Config, sources: Mapping[SourceKey, MemorySource] | Non
         options=library_options(config.memory),
         cache=config.state / "notes" if config.state else None,
     )
+
+
+def make_activity(config: Config) -> Activity:
+    """The log of exchanges, kept in `state`, else in memory; nothing is opened yet."""
+    if config.state is None:
+        return Activity()
+    kept = config.activity
+    return ActivityStore(config.state / FILE_NAME, keep=kept.keep, max_entries=kept.max_entries)
 
 
 def _from_tuple(source: tuple[object, ...], config: Config) -> MemorySource:

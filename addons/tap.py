@@ -81,6 +81,8 @@ class Tap:
         if exchange is None:
             flow.response.stream = True
             return
+        if exchange.decision.action == "block":
+            return
         listener = self._listen(flow)
 
         def tee(chunk: bytes) -> bytes:

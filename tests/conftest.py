@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,14 @@ from addons.demo.authority import AuthorityPaths, make_authority
 from tests.harness import Loop, event_loop
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
+
+
+def pytest_configure() -> None:
+    """What a shell ignores for programs in the background would stay ignored in every program that tests start."""
+    for name in ("SIGINT", "SIGQUIT", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has the first only
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -135,7 +135,7 @@ def documented() -> dict[str, str]:
 def test_every_key_is_in_the_shipped_file() -> None:
     shipped = shipped_values(yaml.compose(SHIPPED.read_text(), Loader=yaml.SafeLoader))
     in_lists = {key for key in keys_of(Config) if "[]" in key}
-    later = {"targets", "rules", "unscanned", "conversations"}
+    later = {"targets", "conversations"}
     assert set(shipped) == (keys_of(Config) - in_lists) | later
 
 
@@ -377,7 +377,7 @@ TYPES = [
 ]  # fmt: skip
 
 TOP_KEYS = (
-    "the keys here are mode, proxy, memory, providers, activity, clients, dashboard, state, targets, rules, unscanned, "
+    "the keys here are mode, proxy, memory, providers, rules, unscanned, activity, clients, dashboard, state, targets, "
     "conversations"
 )
 
@@ -511,12 +511,11 @@ REVERSE = [
 
 LATER = [
     ("targets: [{name: ollama}]", "targets", "not yet: this version has no targets", "leave `targets` out"),
-    ("rules: [{then: block}]", "rules", "not yet: this version has no rules", "leave `rules` out"),
-    ("unscanned: block", "unscanned", "not yet: this version has no rules", "leave `unscanned` out"),
+    ("rules: [{name: r, when: {}, then: redact}]", "rules[0]", "not yet: this version does not redact", "write `block`"),
+    ("rules: [{name: r, when: {}, then: hold}]", "rules[0]", "not yet: this version does not hold", "write `block`"),
     ("clients: [{name: codex, match: {proxy_user: codex}, mode: mcp_via_llm}]", "clients[0].mode", "not yet: this version has no conversation memory", "leave `mode` out"),
     ("clients: [{name: codex, match: {proxy_user: codex}, memory_enabled: true}]", "clients[0].memory_enabled", "not yet: this version has no conversation memory", "write `false`, or leave it out"),
     ("conversations: {search_top_k: 3}", "conversations", "not yet: this version has no conversation memory", "leave `conversations` out"),
-    ("activity: {keep: 30d}", "activity", "not yet: activity is kept in memory, the last 1,000 requests", "leave it out"),
     ("dashboard: {allow_process_settings: true}", "dashboard.allow_process_settings", "not yet: sources cannot be changed over the dashboard", "write `false`, or leave it out"),
     ("proxy: {mitmproxy: {mode: [regular]}}", "proxy.mitmproxy.mode", "the suite sets this option itself", "use `proxy.listen` and `proxy.reverse`"),
     ("proxy: {mitmproxy: {listen_port: 1}}", "proxy.mitmproxy.listen_port", "the suite sets this option itself", "use `proxy.listen`"),
@@ -859,3 +858,31 @@ def test_an_hmac_needs_the_key_that_it_was_made_with() -> None:
 def test_an_upstream(text: str, upstream: Upstream, written: str) -> None:
     assert parse_upstream(text) == upstream
     assert str(upstream) == written
+
+
+# Rules, which test_config_rules.py reads one by one
+
+
+def test_rules_are_checked_against_all_that_the_file_says() -> None:
+    text = (
+        "memory: {sources: [{name: vault, path: x}], mentions: seed}\n"
+        "providers: [{name: lab, hosts: [llm.example.com], local: true}]\n"
+        "rules:\n"
+    )
+    found = load(text + "  - {name: r, when: {source: vault, provider: lab}, then: block}\n")
+    assert [(rule.name, rule.then) for rule in found.rules] == [("r", "block")]
+    wrong = text + (
+        "  - {name: a, when: {source: mcp-memory}, then: block}\n"
+        "  - {name: b, when: {by: listing}, then: block}\n"
+        "  - {name: c, when: {provider: lab, to: cloud}, then: block}\n"
+    )
+    assert [line.split(": ")[:2] for line in faults(wrong)] == [
+        ["mitm.yaml:4", "rules[0].when.source"],
+        ["mitm.yaml:5", "rules[1].when.by"],
+        ["mitm.yaml:6", "rules[2].when.provider"],
+    ]
+
+
+def test_rules_on_notes_need_that_notes_are_looked_for() -> None:
+    (fault,) = faults("memory: {track_sharing: false}\nrules: [{name: r, when: {by: any}, then: block}]")
+    assert fault.startswith("mitm.yaml:2: rules[0].when: never applies: notes are not looked for")

@@ -141,6 +141,20 @@ async def test_messages_of_20_mb(stage: Stage, compression: str | None) -> None:
     assert grown is None or grown < MOST_MEGABYTES
 
 
+async def test_a_message_that_explodes_ends_the_socket_within_bounds(stage: Stage) -> None:
+    """100 kB on the wire become 100 MB: nobody gets them, and the next socket is served."""
+    memory = Memory(stage.suite.process.pid)
+    async with stage.opened() as socket:
+        with pytest.raises(ConnectionClosed) as closed:
+            await stage.ask(socket, turn(" " * 100 * MB, model="exploding"))
+    assert closed.value.rcvd
+    assert closed.value.rcvd.code == 1009  # "message too big" (RFC 6455)
+    assert not [one for one in stage.received if len(one) > 90 * MB]
+    grown = memory.grown()
+    assert grown is None or grown < MOST_MEGABYTES, grown
+    await stage.goes_on("after-exploding")
+
+
 async def test_fragments_are_put_together(stage: Stage) -> None:
     """Cut in the midst of a character, too, and with a ping between them."""
 

@@ -303,6 +303,7 @@ async def test_the_suite_is_in_the_master_in_its_order(
         "Guard",
         "Identify",
         "ScanRequests",
+        "Decide",
         "Send",
         "Tap",
         "Record",

@@ -70,6 +70,8 @@ def test_routed_then_sent_then_answered() -> None:
     desk.record.responseheaders(desk.flow)
     assert desk.exchange.sent_to == [SentTo("claude-test", "cloud", "api.anthropic.com:443")]
     assert desk.exchange.outcome is None
+    # In the log at once, before the answer is over: a crash must not forget who got the body.
+    assert (desk.entry["sentTo"], desk.entry["outcome"]) == ([SENT], None)
     counts = desk.exposure.to_json()
     assert {note: (one["cloudContent"], one["cloudReference"]) for note, one in counts.items()} == {
         "vault/Tides.md": (1, 0),
