@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -52,9 +53,12 @@ class ClaudeCode:
         )
 
     def ask(self, *arguments: str) -> str:
-        ran = run_client([self._program, "-p", *arguments], self._environment, self._project)
+        ran = self.run(*arguments)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
+
+    def run(self, *arguments: str) -> CompletedProcess[str]:
+        return run_client([self._program, "-p", *arguments], self._environment, self._project)
 
 
 def posts(model: ScriptedModel) -> list[Received]:
@@ -92,6 +96,27 @@ def test_a_note_it_reads_is_seen_and_seen_again_in_the_next_turn(
         assert [entry["bytes"]["request"] for entry in entries] == [len(one.body) for one in posts(model)]
         assert len({entry["conversation"] for entry in entries}) == 1
         report("Claude Code", posts(model), entries)
+
+
+def test_a_block_is_shown_to_the_person_and_not_tried_again(
+    tmp_path: Path, home: Home, vault: Path, model: ScriptedModel, authority: AuthorityPaths
+) -> None:
+    reads = ToolCall("Read", {"file_path": str(vault / "light" / "Lighthouse.md")})
+    model.script = in_turn([Turn(Reply("I will read it.", (reads,), READING))])
+    model.received.clear()
+    rule = {"name": "the light stays home", "when": {"note": LAMP, "by": "content", "to": "cloud"}, "then": "block"}
+    config = configuration(vault, {"anthropic": model.url}, rules=[rule])
+    with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
+        claude = ClaudeCode(home, suite)
+        asked = claude.run("What does the lamp need?", "--allowedTools", "Read", "--add-dir", str(vault))
+        told = 'mitmemory blocked this request: "the light stays home" keeps "Lighthouse" from'
+        assert told in asked.stdout + asked.stderr
+        blocked, read = suite.activity(2)
+        assert [(entry["outcome"], entry["sentTo"] == []) for entry in (read, blocked)] == [
+            ("answered", False),
+            ("blocked", True),
+        ]
+        assert len(posts(model)) == 1
 
 
 def test_its_own_memory_is_seen_though_nobody_asks_for_it(
