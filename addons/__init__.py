@@ -7,6 +7,7 @@
 | `limits.py`    | request bodies have a largest size, answers have none                                          |
 | `sender.py`    | which client sends: the listener it came in by, the proxy user, which goes no further          |
 | `reverse.py`   | listeners for clients that take a base URL                                                     |
+| `reroute.py`   | leads a request to the gateway, and shows it as what was asked                                 |
 | `guard.py`     | nothing reaches the suite's own pages through the proxy                                        |
 | `identify.py`  | is it a request to a model, from whom, to whom, in which conversation: makes the `Exchange`    |
 | `scan.py`      | which of the notes are in it                                                                   |
@@ -21,6 +22,6 @@
 
 Each stage takes the `Exchange` from `flows.py` and adds to it. What they use stands beside them: `providers.py` (who
 serves models, and where), `destinations.py` (local or cloud, and the address to dial), `wire/` (one file per protocol),
-`clients.py`, `encodings.py`. `suite.py` builds it all from `config.py`; `launcher.py` starts it, `cli.py` is the
+`clients.py`, `encodings.py`, `gateway.py` (sends to targets). `suite.py` builds it all from `config.py`; `launcher.py` starts it, `cli.py` is the
 command, `demo/` shows it.
 """

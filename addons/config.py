@@ -27,6 +27,7 @@ from addons.config_reader import Section, Value
 from addons.config_sections import SectionReader
 from addons.config_values import Address, ConnectTo, Upstream
 from addons.providers import ProviderConfig
+from addons.targets import TargetConfig
 from memory.rules import Rule
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "ReverseConfig",
     "Rule",
     "SourceConfig",
+    "TargetConfig",
     "TokensConfig",
     "Upstream",
     "default_state",

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from addons.clients import ClientConfig
 from addons.config_values import DAY, MIB, Address, Upstream, expand_path
 from addons.providers import ProviderConfig
+from addons.targets import TargetConfig
 from memory.rules import Rule
 from memory.rules.book import Unscanned
 
@@ -101,6 +102,7 @@ class Config:
     proxy: ProxyConfig = field(default_factory=ProxyConfig)
     memory: MemoryConfig = MemoryConfig()
     providers: tuple[ProviderConfig, ...] = ()
+    targets: tuple[TargetConfig, ...] = ()
     rules: tuple[Rule, ...] = ()
     unscanned: Unscanned | None = None
     """None: `block` once anything restricts what goes to the cloud, else `allow`."""

@@ -49,7 +49,7 @@ OWN_OPTIONS = {
 """mitmproxy's options that the suite sets itself, and what to do instead."""
 
 
-LATER: tuple[Action, ...] = ("redact", "redirect", "hold")
+LATER: tuple[Action, ...] = ("redact", "hold")
 """What rules cannot do yet."""
 
 
@@ -69,6 +69,7 @@ class SectionReader:
             proxy=self._proxy(top.section("proxy")),
             memory=self._memory(top.section("memory")),
             providers=self._providers(top.get("providers")),
+            targets=config_rules.targets(top.get("targets"), self._listeners),
             rules=self._rules.rules(top.get("rules")),
             unscanned=top.read_optional("unscanned", config_rules.unscanned),
             activity=_activity(top.section("activity")),
@@ -77,7 +78,6 @@ class SectionReader:
             state=top.read_optional("state", self._state_directory, self._state),
             file=self._file,
         )
-        _not_yet(top.get("targets"), "targets")
         _not_yet(top.get("conversations"), "conversation memory")
         top.close()
         providers = ProviderTable(config.providers)
@@ -85,7 +85,7 @@ class SectionReader:
         self._rules.refuse(config.rules, LATER)
         self._rules.check(
             config.rules,
-            targets=(),
+            targets=config.targets,
             sources=[source.name for source in config.memory.sources if source.name],
             providers=providers,
             track_sharing=config.memory.track_sharing,

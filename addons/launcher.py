@@ -198,9 +198,9 @@ def _master(
             await super().running()
             for name in self.options.deferred:
                 logger.warning("mitmproxy has no option %s", name)
-            serving = self.mitmemory.serving
-            if serving.started is not None:
-                await serving.started
+            for server in (self.mitmemory.reroute, self.mitmemory.serving):
+                if server.started is not None:
+                    await server.started
             self.greet()
 
         def greet(self) -> None:
@@ -222,8 +222,9 @@ def _master(
             # While the addons still listen: what was under way is recorded as ended.
             await close_clients(self.addons.get("proxyserver"))
             await super().done()
-            if self.mitmemory.serving.stopped is not None:
-                await self.mitmemory.serving.stopped
+            for server in (self.mitmemory.reroute, self.mitmemory.serving):
+                if server.stopped is not None:
+                    await server.stopped
 
     return SuiteMaster
 

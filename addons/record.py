@@ -182,11 +182,14 @@ class Record:
     def _note_sent(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
         server = flow.server_conn
         stands = server.timestamp_tcp_setup and (server.timestamp_tls_setup or not server.tls)
-        if exchange.sent_to or not stands or exchange.decision.action == "block":
-            return
+        if stands and not exchange.sent_to and exchange.decision.action not in ("block", "redirect"):
+            self.sent(exchange, SentTo(exchange.model, exchange.to, exchange.upstream))
+
+    def sent(self, exchange: Exchange, sent: SentTo) -> None:
+        """A model receives the body. What was led elsewhere is for the place where it went."""
         self._carried.add(exchange)
+        exchange.to = sent.to
         if self._count:
-            sent = SentTo(exchange.model, exchange.to, exchange.upstream)
             exchange.sent_to.append(sent)
             self._exposure.record(exchange.scan.sightings, sent, datetime.now(UTC))
             # Written down now: an answer may take minutes, and a crash must not forget who got the body.

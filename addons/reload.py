@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 1.0
 
-LIVE = ("memory.", "clients", "providers", "rules", "unscanned")
+LIVE = ("memory.", "clients", "providers", "rules", "targets", "unscanned")
 """What the keys that change at once begin with; the others wait for the next start."""
 LISTENERS = "clients[].match.listen"
 """Of the clients, only what they are told by changes at once: a listener is opened at the start."""

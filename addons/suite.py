@@ -35,6 +35,7 @@ from addons.conversation_keys import ConversationKeys
 from addons.decide import Decide
 from addons.destinations import Destinations
 from addons.flows import Flows
+from addons.gateway import Gateway
 from addons.guard import Guard
 from addons.hints import Hints
 from addons.identify import Identify
@@ -46,12 +47,15 @@ from addons.own_key import load_or_make_key
 from addons.providers import ProviderTable
 from addons.record import Carried, Record
 from addons.reload import Reload
+from addons.reroute import Reroute
 from addons.reverse import Reverse
 from addons.scan import ScanRequests
 from addons.send import Send
 from addons.sender import Senders
 from addons.sidecar import SidecarAddon
 from addons.tap import Tap
+from addons.targets import local_targets
+from addons.trust import Trust
 from memory.activity import Activity
 from memory.activity_file import FILE_NAME
 from memory.activity_store import ActivityStore
@@ -120,10 +124,24 @@ class Suite:
         self.scan = ScanRequests(
             self.library, self.flows, carried, enabled=config.memory.track_sharing, scanner=scanner
         )
-        self.decide = Decide(self.flows, self.providers, self.library, make_rules(config))
         self.tap = Tap(self.flows, conversations, largest_answer=config.proxy.max_body)
         self.record = Record(
             self.flows, self.activity, self.exposure, self.events, carried, count=config.mode == "dispatch"
+        )
+        gateway = Gateway(
+            own_ports=self.own_ports,
+            proxy_ports=_proxy_ports,
+            trust=Trust(lambda: ctx.options.ssl_verify_upstream_trusted_ca),
+            largest_body=config.proxy.max_body,
+        )
+        self.reroute = Reroute(gateway, self.record.sent)
+        self.decide = Decide(
+            self.flows,
+            self.providers,
+            self.library,
+            make_rules(config),
+            targets={target.name: target for target in config.targets},
+            redirect=self.reroute.redirect,
         )
         self.hints = Hints(self.providers)
         self.reload = Reload(config, self.apply)
@@ -136,7 +154,8 @@ class Suite:
             Limits(self._is_for_a_provider),
             self.senders,
             Reverse(config.proxy.reverse),
-            Guard(self.own_ports),
+            self.reroute,
+            Guard(self.own_ports, self.reroute.is_led),
             Identify(
                 self.providers,
                 destinations,
@@ -184,8 +203,9 @@ class Suite:
             self.config = replace(self.config, providers=config.providers)
             self.providers.configure(config.providers)
             ctx.options.update(allow_hosts=self.providers.allow_hosts())  # for new connections
-        if (config.rules, config.unscanned) != (self.config.rules, self.config.unscanned):
-            self.config = replace(self.config, rules=config.rules, unscanned=config.unscanned)
+        if _policy(config) != _policy(self.config):
+            self.config = replace(self.config, rules=config.rules, unscanned=config.unscanned, targets=config.targets)
+            self.decide.targets = {target.name: target for target in config.targets}
             self.decide.rules = make_rules(self.config)
         if config.memory == self.config.memory:
             return
@@ -288,7 +308,17 @@ def make_sources(
 
 def make_rules(config: Config) -> RuleBook | None:
     """The rules of the configuration; None where nothing is judged."""
-    return RuleBook(config.rules, unscanned=config.unscanned) if config.mode == "dispatch" else None
+    if config.mode != "dispatch":
+        return None
+    return RuleBook(config.rules, unscanned=config.unscanned, local_targets=local_targets(config.targets))
+
+
+def _policy(config: Config) -> tuple[object, ...]:
+    return config.rules, config.unscanned, config.targets
+
+
+def _proxy_ports() -> list[int]:
+    return [port for _, port, *_ in ctx.master.addons.get("proxyserver").listen_addrs()]
 
 
 def library_options(memory: MemoryConfig) -> LibraryOptions:

@@ -208,7 +208,7 @@ async def test_a_fault_at_any_step_sends_nothing_that_a_rule_could_keep(
     desk = await desk_of(STAY)
     found = steps(desk, desk.send(flow_to(body=ASKED)))
     names = [f"{owner.__name__}.{name}" for owner, name in found]
-    assert {"Identify._begin", "ScanRequests._find", "Decide._judge", "RuleBook.find", "NotesFacts.of"} <= set(names)
+    assert {"Identify._begin", "ScanRequests._find", "Decide._judge_of", "RuleBook.find", "NotesFacts.of"} <= set(names)
     assert len(names) > 80
     passed = []
     for (owner, name), step in zip(found, names, strict=True):

@@ -300,6 +300,7 @@ async def test_the_suite_is_in_the_master_in_its_order(
         "Limits",
         "Senders",
         "Reverse",
+        "Reroute",
         "Guard",
         "Identify",
         "ScanRequests",

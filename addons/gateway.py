@@ -1,0 +1,225 @@
+"""The gateway: sends a request to the first target that answers, and streams what it says.
+
+mitmproxy cannot ask another server when one refuses. So a request that is led elsewhere goes to this small server on
+loopback, in the same process, whose answer mitmproxy then streams as that of any other server (dispatch.md, "redirect").
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from aiohttp import web
+
+from addons.attempt import AttemptError, attempt
+from addons.faults import traced
+from addons.guard import is_this_machine
+from addons.outgoing import (
+    LocatedTarget,
+    ModelRequest,
+    Origin,
+    Outgoing,
+    UnsuitableError,
+    outgoing_to_origin,
+    outgoing_to_target,
+)
+from addons.passing import add_nothing, pass_on
+from addons.refusals import Refusal, refusal
+from addons.tickets import TICKET_SECONDS, Tickets
+from addons.trust import Trust
+from memory.exchange import SentTo
+from web.server import ServerLog
+
+logger = logging.getLogger(__name__)
+
+HOST = "127.0.0.1"
+PROOF_HEADER = "x-mitmemory-proof"
+SHUTDOWN_TIMEOUT = 1.0
+"""Seconds that requests under way get at the end, twice: to end by themselves, and once cancelled."""
+ORIGIN_CONNECT_TIMEOUT = 30.0
+LONGEST_HEADER = 1 << 20
+"""Bytes. What the proxy has let pass is not refused here."""
+
+
+class Failure(NamedTuple):
+    """A target that gave no answer, and why: a phrase that goes on after its name."""
+
+    target: str
+    reason: str
+
+
+type OnSent = Callable[[SentTo], None]
+type Otherwise = Callable[[tuple[Failure, ...]], Awaitable[Origin | str]]
+"""Asked when no target has answered: the provider itself, or what the client is told instead."""
+
+
+class Door(NamedTuple):
+    """Where in the gateway a request is expected: by plain HTTP, with the proof as the value of `PROOF_HEADER`."""
+
+    host: str
+    port: int
+    path: str
+    proof: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    request: ModelRequest
+    targets: tuple[LocatedTarget, ...]
+    on_sent: OnSent
+    otherwise: Otherwise | None
+
+
+class Gateway:
+    """The server. Starts once, stops once; stopping what does not run does nothing.
+
+    Args:
+        own_ports: ports of this machine to which nobody is led, read anew each time. The gateway adds its own.
+        proxy_ports: those where the proxy listens, asked for anew each time.
+        trust: whose certificates are accepted.
+        largest_body: the most bytes a body may decode to when a model's name is put into it.
+        environ: where the targets' keys are.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        own_ports: set[int],
+        proxy_ports: Callable[[], Iterable[int]],
+        trust: Trust,
+        largest_body: int,
+        environ: Mapping[str, str] = os.environ,
+        ticket_seconds: float = TICKET_SECONDS,
+    ) -> None:
+        self._own_ports = own_ports
+        self._proxy_ports = proxy_ports
+        self._trust = trust
+        self._largest_body = largest_body
+        self._environ = environ
+        self._tickets: Tickets[_Expected] = Tickets(seconds=ticket_seconds)
+        self._runner: web.AppRunner | None = None
+        self.port: int | None = None
+        """None: it does not listen."""
+
+    async def start(self) -> None:
+        """Listen on a free port of loopback. Raises OSError where there is none."""
+        application = web.Application()
+        application.router.add_route("*", "/{token:.*}", self._serve)
+        application.on_response_prepare.append(add_nothing)
+        self._runner = web.AppRunner(
+            application,
+            access_log=None,
+            logger=ServerLog(logging.getLogger(__name__)),
+            shutdown_timeout=SHUTDOWN_TIMEOUT,
+            handler_cancellation=True,
+            max_line_size=LONGEST_HEADER,
+            max_field_size=LONGEST_HEADER,
+            max_headers=1000,
+        )
+        await self._runner.setup()
+        listening = socket.create_server((HOST, 0))
+        self.port = listening.getsockname()[1]
+        self._own_ports.add(self.port)
+        await web.SockSite(self._runner, listening).start()
+
+    async def stop(self) -> None:
+        """End what is under way, a moment later at most, and close the port."""
+        runner, self._runner, self.port = self._runner, None, None
+        self._tickets.clear()
+        if runner is not None:
+            await runner.cleanup()
+
+    def open(
+        self,
+        request: ModelRequest,
+        targets: Sequence[LocatedTarget],
+        *,
+        on_sent: OnSent,
+        otherwise: Otherwise | None = None,
+    ) -> Door:
+        """Expect a request, once and within seconds. What is then sent is `request`, whatever body comes in by the door.
+
+        The targets are tried in their order, those that do not speak the protocol left out. `on_sent` is called for each
+        that receives the body, right before it does; a fault in it ends the request unsent. `otherwise` None: a refusal
+        that names the targets and what was wrong with them. Raises RuntimeError if the gateway does not listen.
+        """
+        if self.port is None:
+            raise RuntimeError("the gateway does not listen")
+        ticket = self._tickets.issue(_Expected(request, tuple(targets), on_sent, otherwise))
+        return Door(HOST, self.port, f"/{ticket.token}", ticket.proof)
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        token = request.match_info["token"]
+        if not self._tickets.is_proven(token, request.headers.get(PROOF_HEADER, "")):
+            return web.Response(status=403)
+        expected = self._tickets.redeem(token)
+        if expected is None:
+            return web.Response(status=404)
+        async for _ in request.content.iter_any():
+            pass  # the body is at hand already, as it was judged
+        try:
+            return await self._answer(request, expected)
+        except Exception as error:  # noqa: BLE001 - it must end as an answer that no SDK repeats, and never as a body sent
+            logger.error("A request could not be led to a target: %s", traced(error))  # noqa: TRY400 - without its message
+            return _refused(
+                refusal(
+                    expected.request.protocol,
+                    f"mitmemory could not send this request on, because of a fault of its own ({type(error).__name__})",
+                )
+            )
+
+    async def _answer(self, request: web.Request, expected: _Expected) -> web.StreamResponse:
+        failures: list[Failure] = []
+        for located in expected.targets:
+            try:
+                outgoing = await outgoing_to_target(
+                    expected.request, located, environ=self._environ, largest_body=self._largest_body
+                )
+                return await self._try(request, outgoing, expected.on_sent)
+            except (UnsuitableError, AttemptError) as error:
+                logger.warning("Target %s %s", located.target.name, error)
+                failures.append(Failure(located.target.name, str(error)))
+        then = await (expected.otherwise or _say_why)(tuple(failures))
+        if isinstance(then, str):
+            return _refused(refusal(expected.request.protocol, then))
+        outgoing = await outgoing_to_origin(expected.request, then, connect_timeout=ORIGIN_CONNECT_TIMEOUT)
+        try:
+            return await self._try(request, outgoing, expected.on_sent)
+        except AttemptError as error:
+            # As through the proxy alone: the client may try again.
+            answer = refusal(expected.request.protocol, f"{then.host} {error}")
+            return _refused(answer._replace(status=502))
+
+    async def _try(self, request: web.Request, outgoing: Outgoing, on_sent: OnSent) -> web.StreamResponse:
+        self._refuse_loop(outgoing)
+        async with attempt(outgoing, self._tls(outgoing), on_sent=on_sent) as answer:
+            return await pass_on(answer, request)
+
+    def _refuse_loop(self, outgoing: Outgoing) -> None:
+        """Raise AttemptError if this leads to the suite itself: its proxy, its pages, or this gateway."""
+        ports = {*self._own_ports, *self._proxy_ports()}
+        if outgoing.url.port in ports and any(is_this_machine(address) for address in outgoing.addresses):
+            raise AttemptError("is mitmemory itself")
+
+    def _tls(self, outgoing: Outgoing) -> ssl.SSLContext | Literal[True]:
+        if outgoing.url.scheme != "https":
+            return True
+        try:
+            return self._trust.context()
+        except OSError as error:
+            raise AttemptError(f"cannot be verified: ssl_verify_upstream_trusted_ca ({error.strerror})") from error
+
+
+async def _say_why(failures: tuple[Failure, ...]) -> str:
+    tried = "; ".join(f"{one.target} {one.reason}" for one in failures) or "there is none"
+    return f"mitmemory sent this request to no model, because no target could take it: {tried}"
+
+
+def _refused(answer: Refusal) -> web.Response:
+    return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
