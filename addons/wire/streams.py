@@ -68,7 +68,8 @@ class AnswerReader:
         answer = self._parts.answer()
         if self._broken:
             return replace(answer, complete=False)
-        return replace(answer, cut=self._is_stream() and not self._parts.done)
+        # Of an answer that was not understood nobody can tell whether it was over.
+        return replace(answer, cut=self._is_stream() and not self._parts.done and answer != Answer())
 
     def _is_stream(self) -> bool:
         """Whether it says itself where it ends. What is no JSON may be anything, an HTML page too."""

@@ -98,7 +98,12 @@ CASES = {
         )
     ),
     "utf-8-cut-off": Case(
-        (head(SSE, CLOSING), (begun() + said("🌊"))[:-10]), (begun() + said("🌊"))[:-10], usage=START, after="close"
+        (head(SSE, CLOSING), (begun() + said("🌊"))[:-10]),
+        (begun() + said("🌊"))[:-10],
+        200,
+        "failed",
+        START,
+        after="close",
     ),
     "no-utf-8": Case(
         (head(SSE, length(WHOLE)), WHOLE.replace("🌊".encode(), b"\xff\xfe\xc3\x28")),
@@ -132,7 +137,7 @@ CASES = {
     "length-too-long": Case(
         (head(SSE, length(WHOLE, +10)), WHOLE), WHOLE, 200, "failed", ALL, whole=False, after="close"
     ),
-    "length-too-short": Case((head(SSE, length(WHOLE, -10)), WHOLE), WHOLE[:-10]),
+    "length-too-short": Case((head(SSE, length(WHOLE, -10)), WHOLE), WHOLE[:-10], 200, "failed"),
     "no-http": Case((b"SSH-2.0-tides\r\n\r\n",), b"", 502, "failed", UNKNOWN),
     "until-closed": Case((head(SSE), WHOLE), after="close"),
     "no-content": Case((head(status=204),), b"", 204, usage=UNKNOWN),
