@@ -20,7 +20,7 @@ demo: $(READY) ## show it on the sample vault, with a scripted model
 setup: $(READY_DEV) ## make .venv with everything the other targets need
 
 test: $(READY_DEV) browser ## the tests, but for those with clients from npm
-	$(VENV)/bin/pytest -m "not e2e"
+	$(VENV)/bin/pytest -m "not e2e" -n auto --maxprocesses 4 --dist loadfile
 
 test-e2e: $(READY_DEV) clients ## the tests with real clients from npm
 	$(VENV)/bin/pytest -m e2e
