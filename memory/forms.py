@@ -5,6 +5,7 @@ Formats: RFC 7578 (multipart/form-data), WHATWG URL (application/x-www-form-urle
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from email.message import Message
 from email.parser import BytesHeaderParser
 from typing import NamedTuple
@@ -34,10 +35,10 @@ def read_form(body: bytes, content_type: str) -> Form:
     if _kind(content_type) == _URLENCODED:
         pairs = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
         return Form("form", tuple(pairs), left_out=False)
-    boundary = _headers(b"Content-Type: " + " ".join(content_type.split()).encode("utf-8", "replace")).get_boundary()
-    if not boundary:
+    delimiter = _delimiter(content_type)
+    if not delimiter:
         return Form("multipart", (), left_out=True)
-    parts = (b"\r\n" + body).split(b"\r\n--" + boundary.encode("utf-8", "replace"))
+    parts = (b"\r\n" + body).split(delimiter)
     fields: list[tuple[str, str]] = []
     left_out = len(parts) < 2
     for number, part in enumerate(parts[1:]):
@@ -48,6 +49,27 @@ def read_form(body: bytes, content_type: str) -> Form:
         else:
             fields.append((_field_name(_headers(head.lstrip(b"\r\n"))) or str(number), text))
     return Form("multipart", tuple(fields), left_out)
+
+
+def part_contents(body: bytes, content_type: str) -> Iterator[tuple[int, int]]:
+    """Where in a multipart body the contents of its text parts begin and end."""
+    delimiter = _delimiter(content_type)
+    if not delimiter:
+        return
+    first, *parts = (b"\r\n" + body).split(delimiter)
+    start = len(first) - 2
+    for part in parts:
+        start += len(delimiter)
+        head, separator, content = part.partition(b"\r\n\r\n")
+        if _text(content):
+            yield start + len(head) + len(separator), start + len(part)
+        start += len(part)
+
+
+def _delimiter(content_type: str) -> bytes:
+    """What stands between the parts of a multipart body; nothing where its type does not say it."""
+    boundary = _headers(b"Content-Type: " + " ".join(content_type.split()).encode("utf-8", "replace")).get_boundary()
+    return b"\r\n--" + boundary.encode("utf-8", "replace") if boundary else b""
 
 
 def _kind(content_type: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -25,6 +25,7 @@ from memory.notes import Note
 from memory.pieces import Joined
 from memory.prints import LineFacts, NoteRecord, Prints, joined
 from memory.quotes import QuoteIndex
+from memory.redact_lines import EveryLine
 from memory.tally import NOTHING, Found, FoundContent, FoundMention, Tally
 
 type Mentions = Literal["careful", "seed"]
@@ -71,7 +72,12 @@ class NoteIndex:
     """Notes by the lines that only they have, and by their names. Immutable; made by `build`."""
 
     def __init__(
-        self, prints: Prints, options: IndexOptions, quotes: QuoteIndex | None, names: _Names | None = None
+        self,
+        prints: Prints,
+        options: IndexOptions,
+        quotes: QuoteIndex | None,
+        names: _Names | None = None,
+        every_line: EveryLine | None = None,
     ) -> None:
         self.options = options
         self.generation: object = object()
@@ -79,6 +85,8 @@ class NoteIndex:
         self._seed = prints.seed
         self.quotes = quotes
         """None: notes are found by whole lines only."""
+        self.every_line = every_line or EveryLine(prints.seed)
+        """Of the notes that may have to be redacted."""
         records, roots = prints.records, options.roots
         self._careful = options.mentions == "careful"
         self._names = names or _Names.of(records, options)
@@ -108,6 +116,7 @@ class NoteIndex:
         mentions: Mentions = "careful",
         fold_paths: bool = False,
         quotes: bool = False,
+        reachable: Callable[[Note], bool] | None = None,
         previous: NoteIndex | None = None,
     ) -> NoteIndex:
         """An index of `notes`, in any order; their text is not kept.
@@ -115,10 +124,12 @@ class NoteIndex:
         `roots` names the absolute folder of each source that has one: absolute paths below it are then mentions, and
         a file that two sources reach is one note. `fold_paths` is for file systems that do not tell `A.md` from
         `a.md`. `minimum_line_length` is in characters (code points) and at least 8; less raises ValueError.
-        With `quotes` a note is found by a sentence of it, too.
+        With `quotes` a note is found by a sentence of it, too. `reachable` are the notes that `redact` may be asked to
+        withhold: of these, hashes of all lines are kept.
 
         What `previous` knows of a note whose text has not changed is taken over from it. It comes back itself if
-        nothing has changed at all. Only notes that it knows may come unread.
+        nothing has changed at all. Only notes that it knows may come unread; those that were not reachable then cannot
+        be redacted until they are read.
         """
         if minimum_line_length < SHORTEST_MINIMUM:
             raise ValueError(f"minimum_line_length is {minimum_line_length}; it must be at least {SHORTEST_MINIMUM}")
@@ -130,13 +141,25 @@ class NoteIndex:
         old = previous.prints if previous else Prints(secrets.randbits(32), minimum_line_length)
         by_id = sorted(notes, key=lambda note: note.id)
         prints, before = old.updated(by_id)
-        if previous and prints.records == old.records and options == previous.options:
+        same = {by_id[number].id for number in np.flatnonzero(before >= 0).tolist()} if reachable else frozenset()
+        every_line = EveryLine.of(
+            filter(reachable, by_id) if reachable else (),
+            seed=prints.seed,
+            previous=previous.every_line if previous else None,
+            same=same,
+        )
+        if (
+            previous
+            and prints.records == old.records
+            and options == previous.options
+            and every_line == previous.every_line
+        ):
             return previous
         # An edit seldom changes what notes are called, and their names cost more than all their lines.
         same_names = previous and options == previous.options and _same_names(prints.records, old.records)
         names = previous._names if previous and same_names else None  # noqa: SLF001  # of the same class
         if not quotes:
-            return cls(prints, options, None, names)
+            return cls(prints, options, None, names, every_line)
         found_by_quotes = QuoteIndex.build(
             [note.text for note in by_id],
             files=_files(prints.records, options.roots),
@@ -144,7 +167,7 @@ class NoteIndex:
             previous=previous.quotes if previous else None,
             kept=before,
         )
-        return cls(prints, options, found_by_quotes, names)
+        return cls(prints, options, found_by_quotes, names, every_line)
 
     def facts(self, note: str) -> LineFacts:
         """KeyError: no note has this id."""
@@ -158,6 +181,24 @@ class NoteIndex:
 
     def note_at(self, place: int) -> str:
         return self.prints.records[place].note
+
+    def place_of(self, note: str) -> int:
+        """KeyError: no note has this id."""
+        return self._names.places[note]
+
+    @property
+    def seed(self) -> int:
+        """That of the fingerprints."""
+        return self._seed
+
+    def lines_in(self, texts: Joined) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+        """(place in the joined texts where a distinctive line's row begins, its fingerprint, places of its notes)."""
+        for start, piece in texts.pieces():
+            yield from zip(*self._lines.find(piece, start), strict=True)
+
+    def are_distinctive(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Which fingerprints are those of distinctive lines."""
+        return self._lines.have(keys)
 
     def match(self, text: str) -> tuple[Sighting, ...]:
         """The notes in one text. Their evidence points at the whole of it (the empty pointer)."""

@@ -39,6 +39,8 @@ _LATIN_SIGNS = re.compile(rb"\xc2[\x80-\xbf]")
 _RARE_SIGNS = tuple(sign.encode() for sign in "\u1680\u3000\ufe0f\ufeff")
 # First bytes of the characters that NFC may change, and the two marks of Japanese.
 _MAY_NOT_BE_NFC = (b"\xcc", b"\xcd", b"\xe0", b"\xe1", b"\xef", b"\xf0")
+# So many marks on one letter are in no language, and normalising them takes time by the square of their number.
+_MANY_SIGNS = re.compile(r"[^\w\n\0]{30,}")
 _JAPANESE_MARKS = (b"\xe3\x82\x99", b"\xe3\x82\x9a")
 
 
@@ -92,12 +94,17 @@ def _without_signs(text: bytes) -> bytes:
     if any(first in text for first in _MAY_NOT_BE_NFC) or (
         b"\xe3\x82" in text and any(mark in text for mark in _JAPANESE_MARKS)
     ):
-        text = encoded(unicodedata.normalize("NFC", text.decode("utf-8", "surrogatepass")))
+        marked = _MANY_SIGNS.sub(_without_marks, text.decode("utf-8", "surrogatepass"))
+        text = encoded(unicodedata.normalize("NFC", marked))
     if b"\xc2" in text:
         text = _LATIN_SIGNS.sub(b"", text)
     for sign in _RARE_SIGNS:
         text = text.replace(sign, b"")
     return text
+
+
+def _without_marks(signs: re.Match[str]) -> str:
+    return "".join(sign for sign in signs[0] if not unicodedata.combining(sign))
 
 
 def _unescaped(escapes: re.Match[bytes]) -> bytes:

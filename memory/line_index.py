@@ -59,7 +59,7 @@ class LineIndex:
         if not len(self.rows.keys) or (b"\n" not in data and not self._may_be_one(data)):
             return FoundLines()
         rows = Rows.of(np.frombuffer(data, np.uint8))
-        behind_path = _rows_behind_path(data, rows)
+        behind_path = rows_behind_path(data, rows)
         candidates = self._candidates(data, rows, behind_path)
         starts, ends = rows.starts[candidates], rows.ends[candidates]
         for number in (ends - starts > _LONG_ROW).nonzero()[0].tolist():
@@ -77,6 +77,13 @@ class LineIndex:
         for number in (last - first > 1).nonzero()[0].tolist():
             notes[number] = tuple(self.rows.owners[first[number] : last[number]].tolist())
         return FoundLines((starts[found] + offset).tolist(), keys[found].tolist(), notes)
+
+    def have(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Which fingerprints are those of distinctive lines."""
+        if not len(self.rows.keys):
+            return np.zeros(len(keys), np.bool_)
+        have: NDArray[np.bool_] = self.rows.keys.take(np.searchsorted(self.rows.keys, keys), mode="clip") == keys
+        return have
 
     def _candidates(self, data: bytes, rows: Rows, behind_path: Sequence[int]) -> NDArray[np.int64]:
         """The rows that the exact rule has to look at, ascending. Those behind a path are among them."""
@@ -112,8 +119,7 @@ class LineIndex:
 
     def _else(self, keys: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Of each pair the first one if notes have it, else the other."""
-        places = np.minimum(np.searchsorted(self.rows.keys, keys), len(self.rows.keys) - 1)
-        return np.where(self.rows.keys[places] == keys, keys, others)
+        return np.where(self.have(keys), keys, others)
 
     def _may_be_one(self, line: bytes) -> bool:
         """Whether a line is not far too long; its white space does not count."""
@@ -122,7 +128,7 @@ class LineIndex:
         return len(line.translate(None, IN_WHITE_SPACE)) <= self._longest + _LONGEST_PREFIX
 
 
-def _rows_behind_path(data: bytes, rows: Rows) -> list[int]:
+def rows_behind_path(data: bytes, rows: Rows) -> list[int]:
     """The rows that may begin with a path's prefix, ascending: few have a digit behind a colon or a dash."""
     there = np.frombuffer(data, np.uint8)
     signs = (there[:-1] == ord(":")) | (there[:-1] == ord("-"))

@@ -111,6 +111,16 @@ def line_forms(rows: bytes) -> Iterator[bytes]:
     yield from map(canonical_rows, rows_without_path(rows))
 
 
+def prefix_ends(row: str) -> Iterator[int]:
+    """Where a row may begin behind its prefix, if it has one: each form that is no path first. Then behind two of them."""
+    match = _PREFIX.match(row)
+    if match:
+        yield match.end()
+    yield from (path.end() for pattern in _PATH_PREFIXES if (path := pattern.match(row)))
+    if match and (second := _PREFIX.match(row, match.end())):
+        yield second.end()
+
+
 def fingerprint(canonical: str, seed: int) -> int:
     """64 bits of MurmurHash3 of a canonical line. `seed` is 32 bits, random for each process: a fingerprint says
     nothing to another process.

@@ -13,7 +13,7 @@ which tell how far a text goes on alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from memory.gram_filter import GramFilter
 from memory.gram_store import GramStore
-from memory.grams import AROUND, EDGE, GRAM, Positions, Shingler, different
+from memory.grams import AROUND, EDGE, GRAM, NOTE_WINDOW, Positions, Shingler, different
 from memory.letters import letters
 from memory.quote_prints import printed
 
@@ -49,6 +49,20 @@ class Quote(NamedTuple):
     note: int
     grams: int
     letters: int
+
+
+class QuotedRows(NamedTuple):
+    """Rows of a text in which a gram of a note is, from `first` to `last`.
+
+    Up to `NOTE_WINDOW - 1` letters beside it may be the note's too, as not every gram is kept: these are in the rows from
+    `first_beside` to `last_beside`.
+    """
+
+    note: int
+    first: int
+    last: int
+    first_beside: int
+    last_beside: int
 
 
 class QuoteIndex:
@@ -111,6 +125,32 @@ class QuoteIndex:
                     )
         return list(found.values())
 
+    def rows(self, text: bytes, notes: Collection[int]) -> Iterator[QuotedRows]:
+        """The rows of one text that have letters of some notes, for each gram of theirs."""
+        wanted = np.array(sorted(notes), np.intp)
+        start = row = 0
+        for begin, piece in _pieces_at(text):
+            row += text.count(b"\n", start, begin)
+            start = begin
+            rows = letters(piece.replace(b"\0", b""), rows=True)
+            marks = np.flatnonzero(np.frombuffer(rows, np.uint8) == ord("\n"))
+            row_ends = marks - np.arange(len(marks))
+            plain = rows.translate(None, b"\n")
+            grams = self._shingler.search(b"".join((EDGE, plain, EDGE)), self.filter.may_have)
+            which, found = self.store.matches(grams.keys)
+            if not len(which):
+                continue
+            owners = self.store.places(self.store.at(found))
+            chosen = np.flatnonzero(np.isin(owners, wanted))
+            positions = grams.positions.take(which[chosen]) - len(EDGE)
+            last = positions + GRAM - 1
+            before, after = positions - (NOTE_WINDOW - 1), last + (NOTE_WINDOW - 1)
+            columns = [row + np.searchsorted(row_ends, at, "right") for at in (positions, last, before, after)]
+            # Before the first letter and behind the last one there may be digits.
+            columns[2][before <= 0] = row
+            columns[3][after >= len(plain) - 1] = row + len(row_ends)
+            yield from map(QuotedRows, owners[chosen].tolist(), *(column.tolist() for column in columns))
+
     def _quotes(self, numbers: Sequence[int], batch: bytes) -> Iterator[Quote]:
         grams = self._shingler.search(batch, self.filter.may_have)
         which, rows = self.store.matches(grams.keys)
@@ -167,11 +207,16 @@ def _batches(texts: Sequence[bytes]) -> Iterator[tuple[list[int], bytes]]:
 
 
 def _pieces(text: bytes) -> Iterator[bytes]:
+    return (piece for _, piece in _pieces_at(text))
+
+
+def _pieces_at(text: bytes) -> Iterator[tuple[int, bytes]]:
+    """The pieces of a text, each with where it begins."""
     start = 0
     while len(text) - start > _PIECE + _OVERLAP:
-        yield text[start : _character(text, start + _PIECE + _OVERLAP)]
+        yield start, text[start : _character(text, start + _PIECE + _OVERLAP)]
         start = _character(text, start + _PIECE)
-    yield text[start:]
+    yield start, text[start:]
 
 
 def _character(text: bytes, place: int) -> int:

@@ -16,7 +16,7 @@ MOST_DECODINGS = 4
 NO_NAME = "{…}"
 """What stands in a pointer for a key that may be text."""
 _NAME = re.compile(r"[A-Za-z0-9_.$@:/+~-]{0,64}")
-_STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)', re.DOTALL)
+_STRING = re.compile(r'(?:\A|")([^"\\]*+(?:\\.[^"\\]*+)*+)', re.DOTALL)
 _OPENING = {"{": "}", "[": "]", '"': '"'}
 _MAY_OPEN = frozenset('{[" \t\n\r')
 _NONE: Any = object()

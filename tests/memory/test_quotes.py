@@ -365,3 +365,10 @@ def test_letters() -> None:
 
 def test_quote_is_plain_data() -> None:
     assert Quote(1, 2, 3, 44)._asdict() == {"text": 1, "note": 2, "grams": 3, "letters": 44}
+
+
+def test_a_letter_with_a_hundred_thousand_marks_is_a_letter() -> None:
+    """Normalising them all would take minutes, and every stream would wait."""
+    marked = "e" + "\u0301\u0323" * 200_000
+    assert letters(f"High tid{marked} at noon".encode()) == b"hightideatnoon"
+    assert letters("Cafe\u0301".encode()) == "café".encode()
