@@ -15,7 +15,7 @@ from addons.encodings import EncodingError, decode
 from memory.body import Body, unreadable
 from memory.exchange import Scan
 from memory.index import NoteIndex
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from memory.scan import Scanner
 
 logger = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from addons.refusals import refusal
 from addons.targets import TargetConfig
 from addons.wire import wire_for
 from memory.exchange import Decision, Exchange, Protocol, SentTo
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from memory.note_map import NoteMap
 from memory.rules import Judged, NotesFacts, RuleBook, judge
 

@@ -27,7 +27,7 @@ from addons.launcher import claim_ports
 from addons.presence import Presence
 from addons.providers import ProviderTable
 from addons.suite import StartError
-from memory.library import Snapshot
+from memory.note_library import Snapshot
 
 type State = Literal["fine", "note", "wrong"]
 

@@ -24,7 +24,7 @@ from mitmproxy.addonmanager import AddonManager, safecall, traverse
 from mitmproxy.exceptions import AddonHalt
 from mitmproxy.hooks import Hook
 
-from memory.library import NoteLibrary, Snapshot
+from memory.note_library import NoteLibrary, Snapshot
 
 STREAMING = "Streaming response from "
 SWITCH_SECONDS = 0.0005

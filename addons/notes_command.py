@@ -24,7 +24,7 @@ from addons.suite import make_library
 from addons.wire import bare_path, wire_for
 from memory.body import read_body, unreadable
 from memory.index import NoteIndex
-from memory.library import Snapshot
+from memory.note_library import Snapshot
 from memory.scan import scan_body
 
 

@@ -20,7 +20,7 @@ from addons.record import Carried
 from memory.body import Body
 from memory.exchange import Exchange, Scan
 from memory.index import NoteIndex
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from memory.scan import Scanner
 
 logger = logging.getLogger(__name__)

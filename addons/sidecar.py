@@ -7,7 +7,7 @@ import logging
 import socket
 
 from memory.activity import Activity
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from web.server import Sidecar
 
 logger = logging.getLogger(__name__)

@@ -60,7 +60,7 @@ from memory.activity import Activity
 from memory.activity_file import FILE_NAME
 from memory.activity_store import ActivityStore
 from memory.exposure import Exposure
-from memory.library import LibraryOptions, NoteLibrary
+from memory.note_library import LibraryOptions, NoteLibrary
 from memory.notes import MemorySource
 from memory.rules import RuleBook
 from memory.scan import Scanner
@@ -98,7 +98,7 @@ class Suite:
         self.providers = ProviderTable(config.providers)
         self._added: list[MemorySource] = []
         self._configured = make_sources(config.memory)
-        self.library = make_library(config, self._configured)
+        self.note_library = make_library(config, self._configured)
         self.exposure = Exposure()
         self.activity = make_activity(config)
         self.events = EventHub()
@@ -107,7 +107,7 @@ class Suite:
         self.senders = Senders(ClientTable(config.clients, self.client_key))
         self.sidecar = Sidecar(
             Services(
-                library=self.library,
+                note_library=self.note_library,
                 exposure=self.exposure,
                 activity=self.activity,
                 events=self.events,
@@ -122,7 +122,7 @@ class Suite:
         conversations = ConversationKeys()
         scanner = Scanner()
         self.scan = ScanRequests(
-            self.library, self.flows, carried, enabled=config.memory.track_sharing, scanner=scanner
+            self.note_library, self.flows, carried, enabled=config.memory.track_sharing, scanner=scanner
         )
         self.tap = Tap(self.flows, conversations, largest_answer=config.proxy.max_body)
         self.record = Record(
@@ -138,7 +138,7 @@ class Suite:
         self.decide = Decide(
             self.flows,
             self.providers,
-            self.library,
+            self.note_library,
             make_rules(config),
             targets={target.name: target for target in config.targets},
             redirect=self.reroute.redirect,
@@ -146,10 +146,10 @@ class Suite:
         self.hints = Hints(self.providers)
         self.reload = Reload(config, self.apply)
         self.serving = SidecarAddon(
-            self.sidecar, self.library, self.activity, host=listen.host, port=port, sock=dashboard
+            self.sidecar, self.note_library, self.activity, host=listen.host, port=port, sock=dashboard
         )
         self.addons: list[object] = [
-            Lean(self.library),
+            Lean(self.note_library),
             Mends(),
             Limits(self._is_for_a_provider),
             self.senders,
@@ -173,7 +173,7 @@ class Suite:
             Annotate(self.flows),
             Inspector(self.providers, keep_flows=config.proxy.keep_flows, keep_bytes=config.proxy.keep_bytes),
             self.hints,
-            Commands(self.library, scanner, largest_body=config.proxy.max_body),
+            Commands(self.note_library, scanner, largest_body=config.proxy.max_body),
             self.reload,
             self.serving,
         ]
@@ -187,12 +187,12 @@ class Suite:
         of that kind.
         """
         added = _from_tuple(source, self.config) if isinstance(source, tuple) else make_own(source)
-        if added.name.lower() in {one.name.lower() for one in self.library.sources}:
+        if added.name.lower() in {one.name.lower() for one in self.note_library.sources}:
             raise ValueError(f"there is a source {added.name!r} already: give each a name of its own")
         self._added.append(added)
         self._configure()
         if self.serving.started is not None:
-            self.library.refresh_if_old()
+            self.note_library.refresh_if_old()
 
     def apply(self, config: Config) -> None:
         """Take over what may change while running: clients, providers, rules, and all of `memory`, whose scan is started."""
@@ -213,7 +213,7 @@ class Suite:
         self.scan.enabled = config.memory.track_sharing
         self._configured = make_sources(config.memory, self._configured)
         self._configure()
-        self.library.refresh_if_old()
+        self.note_library.refresh_if_old()
 
     def _configure(self) -> None:
         configured = list(self._configured.values())
@@ -223,11 +223,11 @@ class Suite:
                 logger.warning("the source %s of the configuration stands in for the one added in code", source.name)
             else:
                 configured.append(source)
-        self.library.configure(configured, library_options(self.config.memory))
+        self.note_library.configure(configured, library_options(self.config.memory))
 
     def status(self) -> dict[str, Any]:
         """`GET api/status`."""
-        snapshot = self.library.snapshot
+        snapshot = self.note_library.snapshot
         sources = [source.to_json() for source in snapshot.sources]
         return {
             "versions": {

@@ -101,8 +101,8 @@ async def test_the_example_added_in_code(example: Path, monkeypatch: pytest.Monk
     spec.loader.exec_module(module)
     try:
         suite = module.make_suite()
-        snapshot = await suite.library.scan()
-        await suite.library.aclose()
+        snapshot = await suite.note_library.scan()
+        await suite.note_library.aclose()
     finally:
         del sys.modules["facts"]
 
@@ -111,7 +111,7 @@ async def test_the_example_added_in_code(example: Path, monkeypatch: pytest.Monk
         ("more-facts", "facts", 2, None),
         ("claude-code", "claude_code", 1, None),
     ]
-    assert all(isinstance(source, MemorySource) for source in suite.library.sources)
+    assert all(isinstance(source, MemorySource) for source in suite.note_library.sources)
     assert len(module.addons) == 1
 
 

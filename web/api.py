@@ -19,7 +19,7 @@ from memory.activity import LARGEST_PAGE, Activity
 from memory.activity_export import BODIES, HEADS, ExportFormat
 from memory.exchange import timestamp
 from memory.exposure import Exposure
-from memory.library import NoteLibrary, Snapshot
+from memory.note_library import NoteLibrary, Snapshot
 from memory.note_map import NoteMap
 from memory.since import parse_since
 from web.access import Access

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from memory.activity import Activity
 from memory.exposure import Exposure
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from web.access import Access, Role
 from web.api import ActivityApi, MapApi, StatusApi
 from web.events import EventHub
@@ -33,7 +33,7 @@ class Services:
     `prefix` is the path that everything lies under, as when a reverse proxy shares a host.
     """
 
-    library: NoteLibrary
+    note_library: NoteLibrary
     exposure: Exposure
     activity: Activity
     events: EventHub
@@ -85,16 +85,16 @@ def create_app(services: Services) -> web.Application:
         client_max_size=LARGEST_BODY,
     )
     app[SERVICES] = services
-    map_api = MapApi(services.library, services.exposure, services.events)
+    map_api = MapApi(services.note_library, services.exposure, services.events)
     for route in routes(services, map_api):
         roles[app.router.add_route(route.method, root + route.path, route.handler)] = route.role
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(end_streams)
 
     async def follow_map(_: web.Application) -> AsyncIterator[None]:
-        services.library.on_change.append(map_api.tell_change)
+        services.note_library.on_change.append(map_api.tell_change)
         yield
-        services.library.on_change.remove(map_api.tell_change)
+        services.note_library.on_change.remove(map_api.tell_change)
 
     app.cleanup_ctx.append(follow_map)
     return app

@@ -17,7 +17,7 @@ from mitmproxy.test import taddons
 from addons.annotate import ENTRY, NOTES, annotate
 from addons.commands import Commands
 from memory.exchange import Scan
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from memory.notes import MemoryDocument
 from memory.scan import Scanner
 from tests.addons.parts import MESSAGES, TIDES, Shelf, content, exchange_of, flow_to, seen
@@ -26,10 +26,10 @@ from tests.addons.parts import MESSAGES, TIDES, Shelf, content, exchange_of, flo
 class Desk:
     def __init__(self, context: taddons.context) -> None:
         self.shelf = Shelf()
-        self.library = NoteLibrary([self.shelf])
+        self.note_library = NoteLibrary([self.shelf])
         self.master = context.master
         self.call = context.master.commands.call
-        context.master.addons.add(Commands(self.library, Scanner(), largest_body=10**6))
+        context.master.addons.add(Commands(self.note_library, Scanner(), largest_body=10**6))
 
 
 async def scanned() -> None:
@@ -43,9 +43,9 @@ async def scanned() -> None:
 async def desk() -> AsyncIterator[Desk]:
     with taddons.context(View()) as context:
         desk = Desk(context)
-        await desk.library.scan()
+        await desk.note_library.scan()
         yield desk
-        await desk.library.aclose()
+        await desk.note_library.aclose()
 
 
 async def test_refresh_reads_the_sources_again(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:

@@ -22,7 +22,7 @@ from addons.providers import ProviderTable
 from addons.record import Carried
 from addons.scan import ScanRequests
 from memory.exchange import Decision, Exchange, RulePart, Scan
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from memory.notes import MemoryDocument
 from memory.rules import Rule, RuleBook, When
 from tests.addons.parts import MESSAGES, TIDES, Shelf, content, exchange_of, flow_to, reference, seen
@@ -35,13 +35,13 @@ class Desk:
     """The stages up to `Decide`, as a flow meets them; a stage that raises is passed over, as mitmproxy does it."""
 
     def __init__(self, *rules: Rule, share: str | None = None, **more: Any) -> None:
-        self.library = NoteLibrary([Shelf([MemoryDocument("Tides.md", TIDES, share=share)])])
+        self.note_library = NoteLibrary([Shelf([MemoryDocument("Tides.md", TIDES, share=share)])])
         providers, self.flows = ProviderTable(), Flows()
         self.identify = Identify(
             providers, Destinations(), self.flows, ConversationKeys(), client_of=lambda _: "codex", largest_body=10**6
         )
-        self.scan = ScanRequests(self.library, self.flows, Carried(), enabled=True)
-        self.decide = Decide(self.flows, providers, self.library, RuleBook(rules, **more))
+        self.scan = ScanRequests(self.note_library, self.flows, Carried(), enabled=True)
+        self.decide = Decide(self.flows, providers, self.note_library, RuleBook(rules, **more))
 
     async def send(self, flow: http.HTTPFlow) -> Exchange | None:
         for stage in (self.identify.requestheaders, self.identify.request, self.scan.request, self.decide.request):
@@ -62,12 +62,12 @@ async def desk_of() -> AsyncIterator[Callable[..., Any]]:
 
     async def make(*rules: Rule, **more: Any) -> Desk:
         made.append(Desk(*rules, **more))
-        await made[-1].library.scan()
+        await made[-1].note_library.scan()
         return made[-1]
 
     yield make
     for desk in made:
-        await desk.library.aclose()
+        await desk.note_library.aclose()
 
 
 async def test_what_no_rule_keeps_is_sent(desk_of: Callable[..., Any]) -> None:

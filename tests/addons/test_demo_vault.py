@@ -16,7 +16,7 @@ from addons.demo.sample import CLAUDE, GRAPH, SOURCE, VAULT, Expected, SampleVau
 from addons.demo.script import Exchange, demo_exchanges, replies
 from memory.body import read_body
 from memory.index import NoteIndex
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from memory.scan import scan_body
 from memory.sources import make_source
 

@@ -18,7 +18,7 @@ from mitmproxy.proxy.layers.http._hooks import HttpRequestHook
 from mitmproxy.test import taddons
 
 from addons.lean import Lean, LeanAddons
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from tests.addons.parts import flow_to
 
 type Heard = list[str]

@@ -51,11 +51,11 @@ def file(tmp_path: Path) -> File:
 async def suite(file: File) -> Any:
     suite = Suite(load_config(file.path))
     suite.reload._every = EVERY
-    await suite.library.scan()
+    await suite.note_library.scan()
     suite.reload.running()
     yield suite
     suite.reload.done()
-    await suite.library.aclose()
+    await suite.note_library.aclose()
 
 
 async def until(holds: Callable[[], bool], seconds: float = 10) -> None:
@@ -65,15 +65,15 @@ async def until(holds: Callable[[], bool], seconds: float = 10) -> None:
 
 
 def notes(suite: Suite) -> list[str]:
-    return [node["id"] for node in suite.library.snapshot.map.nodes()]
+    return [node["id"] for node in suite.note_library.snapshot.map.nodes()]
 
 
 async def test_sources_are_added_changed_and_removed(suite: Suite, file: File) -> None:
-    [first] = suite.library.sources
+    [first] = suite.note_library.sources
 
     file.write("memory: {sources: [{name: first, path: first}, {name: second, path: second}]}\n")
     await until(lambda: notes(suite) == ["first/first.md", "second/second.md"])
-    assert suite.library.sources[0] is first, "it knows what it has read"
+    assert suite.note_library.sources[0] is first, "it knows what it has read"
 
     file.write("memory: {sources: [{name: first, path: second}]}\n")
     await until(lambda: notes(suite) == ["first/second.md"])
@@ -81,26 +81,26 @@ async def test_sources_are_added_changed_and_removed(suite: Suite, file: File) -
     file.write("memory: {sources: [{name: first, path: second, enabled: false}]}\n")
     await until(lambda: notes(suite) == [])
     file.write("")
-    await until(lambda: suite.library.sources == ())
+    await until(lambda: suite.note_library.sources == ())
     assert suite.status()["warnings"] == []
 
 
 async def test_options_of_the_memory(suite: Suite, file: File) -> None:
     source = "sources: [{name: first, path: first}]"
-    index = suite.library.snapshot.index
+    index = suite.note_library.snapshot.index
     assert index.facts("first/first.md").distinctive == 1
 
     file.write(f"memory: {{{source}, minimum_line_length: 60, track_sharing: false, refresh_interval: 5m}}\n")
-    await until(lambda: suite.library.snapshot.index is not index)
+    await until(lambda: suite.note_library.snapshot.index is not index)
 
-    assert suite.library.snapshot.index.facts("first/first.md").distinctive == 0
-    assert suite.library.options.refresh_interval == 300.0
+    assert suite.note_library.snapshot.index.facts("first/first.md").distinctive == 0
+    assert suite.note_library.options.refresh_interval == 300.0
     assert suite.scan.enabled is False
     assert suite.status()["trackSharing"] is False
 
     file.write(f"memory: {{{source}, max_note_bytes: 10}}\n")
     await until(lambda: notes(suite) == [])
-    assert suite.library.snapshot.sources[0].skipped == 1
+    assert suite.note_library.snapshot.sources[0].skipped == 1
     assert suite.scan.enabled is True
 
 
@@ -255,7 +255,7 @@ async def test_sources_added_in_code_stay_when_the_configuration_changes(
     suite.add_source(("claude 2", "claude_code", tmp_path / "first"))
     suite.add_source(42)
 
-    snapshot = await suite.library.scan()
+    snapshot = await suite.note_library.scan()
 
     assert {state.name: (state.kind, state.notes) for state in snapshot.sources} == {
         "first": ("markdown", 1),
@@ -266,14 +266,14 @@ async def test_sources_added_in_code_stay_when_the_configuration_changes(
         "claude 2": ("claude_code", 0),
         "int": ("int", 0),
     }
-    assert [(type(one), one.location) for one in suite.library.sources[3:6]] == [
+    assert [(type(one), one.location) for one in suite.note_library.sources[3:6]] == [
         (MarkdownSource, str(tmp_path / "second")),
         (ClaudeCodeSource, str(Path.home() / ".claude")),
         (ClaudeCodeSource, str(tmp_path / "first")),
     ]
     file.write("memory: {sources: [{name: Shelf, path: second}]}\n")
     await until(lambda: "Shelf/second.md" in notes(suite))
-    assert [source.name for source in suite.library.sources] == [
+    assert [source.name for source in suite.note_library.sources] == [
         *("Shelf", "vault", "second", "claude", "claude 2", "int"),
     ]
     file.write("")
@@ -295,7 +295,7 @@ async def test_what_cannot_be_added(suite: Suite, source: object, message: str) 
     with pytest.raises(ValueError) as raised:
         suite.add_source(source)
     assert str(raised.value) == message
-    assert len(suite.library.sources) == 1
+    assert len(suite.note_library.sources) == 1
 
 
 async def test_a_source_that_is_added_while_running_is_read_at_once(suite: Suite) -> None:

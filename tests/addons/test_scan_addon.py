@@ -18,7 +18,7 @@ from addons.scan import MOST_FAILURES, ScanRequests
 from memory.body import Body, read_body
 from memory.exchange import Exchange, Scan
 from memory.index import NoteIndex
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from memory.scan import Scanner
 from tests.addons.parts import TIDES, Shelf, exchange_of, flow_to
 
@@ -30,9 +30,9 @@ class Desk:
 
     def __init__(self, *, enabled: bool = True) -> None:
         self.shelf = Shelf()
-        self.library = NoteLibrary([self.shelf])
+        self.note_library = NoteLibrary([self.shelf])
         self.flows, self.carried = Flows(), Carried()
-        self.stage = ScanRequests(self.library, self.flows, self.carried, enabled=enabled)
+        self.stage = ScanRequests(self.note_library, self.flows, self.carried, enabled=enabled)
 
     def identified(self, flow: http.HTTPFlow | None = None, *, body: bool = True, **changes: Any) -> http.HTTPFlow:
         flow = flow or flow_to(body=BODY)
@@ -56,7 +56,7 @@ class Desk:
 async def desk() -> AsyncIterator[Desk]:
     desk = Desk()
     yield desk
-    await desk.library.aclose()
+    await desk.note_library.aclose()
 
 
 def found(scan: Scan) -> list[tuple[str, str, int, int, bool]]:
@@ -130,7 +130,7 @@ async def test_a_fault_while_the_notes_are_read_does_the_same(desk: Desk, monkey
     async def broken() -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(desk.library, "scan", broken)
+    monkeypatch.setattr(desk.note_library, "scan", broken)
     assert await desk.scan(desk.identified()) == Scan("unscanned", ("a fault in mitmemory (ZeroDivisionError)",))
     assert list(desk.stage.failures) == ["A request was not scanned: ZeroDivisionError"]
 

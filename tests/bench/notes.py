@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from memory.sources import make_source
 from memory.sources.markdown import SETTLED_AFTER
 from tests.bench.measure import Figure, settled_memory

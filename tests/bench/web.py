@@ -18,7 +18,7 @@ from aiohttp import web
 
 from memory.activity import Activity
 from memory.exposure import Exposure
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from memory.notes import MemoryDocument
 from tests.bench.measure import Figure, settled_memory
 from tests.bench.synthetic import Writer

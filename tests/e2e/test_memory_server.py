@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from memory.body import read_body
-from memory.library import NoteLibrary, Snapshot
+from memory.note_library import NoteLibrary, Snapshot
 from memory.scan import scan_body
 from memory.sources import make_source
 from tests.e2e.conftest import CLIENTS

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from memory.notes import MemoryDocument, SourceWarning
 from memory.sources import BuiltInSource, make_source
 from memory.sources.claude_code import ClaudeCodeSource, project_tails
@@ -130,7 +130,7 @@ def test_a_thousand_projects_with_the_same_last_words_take_no_time() -> None:
 
 TRIPWIRE = """
 import asyncio, json, os, sys
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from memory.sources import make_source
 
 folder, touched = sys.argv[1], []

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from memory.library import LibraryOptions, NoteLibrary
+from memory.note_library import LibraryOptions, NoteLibrary
 from memory.notes import MemoryDocument
 from memory.sources import make_source
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from markdown_it.utils import read_fixture_file
 
-from memory.library import NoteLibrary, Snapshot
+from memory.note_library import NoteLibrary, Snapshot
 from memory.sources import make_source
 
 CASES = [

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from memory.notes import Link, MemoryDocument, Note, SourceWarning
 from memory.sources import BuiltInSource, make_source
 from memory.sources.graph import MOST_WARNINGS, Graph, read_graph

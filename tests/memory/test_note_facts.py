@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memory.exchange import Sighting
-from memory.library import NoteLibrary
+from memory.note_library import NoteLibrary
 from memory.notes import MemoryDocument
 from memory.rules import Judged, NoteFacts, NotesFacts, RuleBook, judge
 from memory.sources import make_source

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memory.library import NoteLibrary, SourceState
+from memory.note_library import NoteLibrary, SourceState
 from memory.notes import Link, MemoryDocument, MemorySource
 from memory.sources import BuiltInSource, make_source
 from memory.sources.own import OwnSourceError, UnusableSource, is_import_path, load_own, make_own

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import pytest
 
 from memory.dialects import DIALECTS
-from memory.library import NoteLibrary, Snapshot
 from memory.links import LinkResolver, is_attachment
 from memory.markdown import Parsed, parse
+from memory.note_library import NoteLibrary, Snapshot
 from memory.notes import Note
 from memory.sources import make_source
 

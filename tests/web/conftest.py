@@ -11,7 +11,7 @@ import pytest
 
 from memory.activity import Activity
 from memory.exposure import Exposure
-from memory.library import LibraryOptions, NoteLibrary
+from memory.note_library import LibraryOptions, NoteLibrary
 from memory.notes import MemoryDocument
 from web.access import Access, Tokens
 from web.app import Services
@@ -87,7 +87,7 @@ def open_dashboard() -> Opener:
         sock = socket.create_server(("127.0.0.1", 0))
         port = sock.getsockname()[1]
         services = Services(
-            library=library,
+            note_library=library,
             exposure=Exposure(),
             activity=Activity(),
             events=events or EventHub(),

@@ -77,7 +77,7 @@ async def test_the_map_is_scanned_for_the_first_who_asks(dashboard: Any) -> None
     ]
     assert body["links"] == [["shelf/birds/Canary.md", "shelf/Cage.md"]]
     assert body["exposure"] == {}
-    assert body == dashboard.services.library.snapshot.to_json() | {"exposure": {}}
+    assert body == dashboard.services.note_library.snapshot.to_json() | {"exposure": {}}
 
 
 async def test_the_map_carries_the_sharing_counts(dashboard: Any) -> None:
@@ -304,7 +304,7 @@ async def test_errors_of_the_server_have_the_same_shape(
     def broken() -> dict[str, Any]:
         raise RuntimeError("only for the terminal")
 
-    monkeypatch.setattr(dashboard.services.library, "scan", broken)
+    monkeypatch.setattr(dashboard.services.note_library, "scan", broken)
     async with dashboard.ask("GET", "/api/memory") as answer:
         text = await answer.text()
         assert (answer.status, json.loads(text)["error"]["code"]) == (500, "internal")

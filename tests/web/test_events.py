@@ -235,15 +235,15 @@ async def test_a_change_of_the_map_is_told(dashboard: Any) -> None:
         async with dashboard.ask("POST", "/api/memory/refresh"):
             pass  # nothing changed: nothing is told
         dashboard.shelf.documents.append(MemoryDocument("Seed.md", "For the canary.\n"))
-        await dashboard.services.library.scan()
+        await dashboard.services.note_library.scan()
         assert (await stream.event())[1:2] == ("map",)
-        loaded = dashboard.services.library.snapshot.to_json()["loadedAt"]
+        loaded = dashboard.services.note_library.snapshot.to_json()["loadedAt"]
         async with dashboard.ask("POST", "/api/memory/exposure/reset"):
             pass
         assert (await stream.event())[1:] == ("map", {"reason": "reset", "loadedAt": loaded})
-    assert len(dashboard.services.library.on_change) == 1
+    assert len(dashboard.services.note_library.on_change) == 1
     await dashboard.sidecar.stop()
-    assert dashboard.services.library.on_change == []
+    assert dashboard.services.note_library.on_change == []
 
 
 @asynccontextmanager

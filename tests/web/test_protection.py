@@ -318,7 +318,7 @@ async def test_ids_are_only_compared(dashboard: Any, name: str, value: str) -> N
 
 async def test_no_secret_in_an_answer_or_in_the_log(dashboard: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    dashboard.services.library.scan = None  # makes the next request fail, with a traceback in the log
+    dashboard.services.note_library.scan = None  # makes the next request fail, with a traceback in the log
     link = dashboard.sidecar.link()
     code = link.partition("=")[2]
     said = b""

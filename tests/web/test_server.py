@@ -40,7 +40,7 @@ async def test_it_listens_on_a_host_and_port_until_it_is_stopped(sidecar: Sideca
 async def test_a_taken_port_is_an_error_that_leaves_nothing_behind(dashboard: Any, sidecar: Sidecar) -> None:
     with pytest.raises(OSError, match="in use"):
         await sidecar.start("127.0.0.1", dashboard.port)
-    assert len(dashboard.services.library.on_change) == 1
+    assert len(dashboard.services.note_library.on_change) == 1
     async with dashboard.ask("GET", "/api/events") as answer:
         assert answer.status == 200  # and its streams go on
 
@@ -52,7 +52,7 @@ async def test_it_does_not_wait_for_a_request_that_hangs(dashboard: Any, monkeyp
         started.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(dashboard.services.library, "scan", endless)
+    monkeypatch.setattr(dashboard.services.note_library, "scan", endless)
 
     async def ask() -> None:
         async with dashboard.ask("GET", "/api/memory"):

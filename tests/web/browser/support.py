@@ -16,7 +16,7 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 from memory.activity import Activity
 from memory.exchange import Decision, Exchange, Outcome, Place, Scan, SentTo, Sighting
 from memory.exposure import Exposure
-from memory.library import LibraryOptions, NoteLibrary
+from memory.note_library import LibraryOptions, NoteLibrary
 from memory.notes import Link, MemoryDocument
 from web.access import Access, Tokens
 from web.app import Services
@@ -164,7 +164,7 @@ async def running(shelf: Shelf, prefix: str = "/") -> AsyncIterator[Suite]:
         "warnings": [],
     }
     services = Services(
-        library=library,
+        note_library=library,
         exposure=Exposure(),
         activity=Activity(),
         events=EventHub(),

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from memory.library import LibraryOptions, NoteLibrary, Snapshot, SourceState
+from memory.note_library import LibraryOptions, NoteLibrary, Snapshot, SourceState
 from memory.notes import Link, MemoryDocument, Note, SourceWarning
 from memory.sources import make_source
 
@@ -342,7 +342,7 @@ async def test_a_scan_that_fails_by_a_fault_of_ours_is_raised_and_logged(
         raise KeyError("a fault")
 
     library = NoteLibrary([Remembered("mine", MemoryDocument("a.md", ""))])
-    monkeypatch.setattr("memory.library.NoteMap", faulty)
+    monkeypatch.setattr("memory.note_library.NoteMap", faulty)
 
     with pytest.raises(KeyError):
         await library.scan()
@@ -468,7 +468,7 @@ async def test_a_scan_that_failed_leaves_nothing_half_known(tmp_path: Path, monk
     await library.scan()
     write(tmp_path, A=f"{LONG}, changed")
     with monkeypatch.context() as patched:
-        patched.setattr("memory.library.NoteMap", None)
+        patched.setattr("memory.note_library.NoteMap", None)
         with pytest.raises(TypeError):
             await library.scan()
 
