@@ -22,6 +22,11 @@ def pytest_configure() -> None:
             signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes give no name to a test: compressed ones hold the time, and the workers of one run must agree on every name."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> AuthorityPaths:
     """The authority of the upstreams that stand in for the providers."""
