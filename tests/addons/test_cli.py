@@ -322,8 +322,10 @@ def test_ctrl_c_while_a_command_starts_is_a_clean_end(command: str, after: float
     file.write_text(f"proxy: {free}\ndashboard: {{listen: 127.0.0.1:0}}\nstate: {tmp_path / 'state'}\n")
     rest = ["--", "sleep", "60"] if command == "with" else []
     program = (
-        "import sys; from addons.cli import main; print('ready', flush=True); "
-        f"sys.exit(main([{command!r}, '--config', {str(file)!r}, *{rest!r}]))"
+        "import sys; from addons import cli; real = cli._main\n"
+        "def ready(arguments): print('ready', flush=True); return real(arguments)\n"
+        "cli._main = ready\n"  # any sooner, and the signal may come before there is a command
+        f"sys.exit(cli.main([{command!r}, '--config', {str(file)!r}, *{rest!r}]))"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
