@@ -11,12 +11,16 @@
 | `guard.py`     | nothing reaches the suite's own pages through the proxy                                        |
 | `identify.py`  | is it a request to a model, from whom, to whom, in which conversation: makes the `Exchange`    |
 | `scan.py`      | which of the notes are in it                                                                   |
-| `decide.py`    | may it be sent, under the user's rules? Answers those that may not                             |
+| `decide.py`    | may it be sent, under the user's rules, and what of it? Answers those that may not             |
+| `hold.py`      | a request waits for a person                                                                   |
+| `remember.py`  | keeps what clients with a memory say, until the tap has the answer to it; both are recorded     |
 | `send.py`      | dials the address that was decided on                                                          |
+| `released.py`  | tells when a body goes out: mitmproxy has no hook for that                                     |
 | `tap.py`       | lets the answer stream through                                                                 |
 | `record.py`    | activity, sharing counts, events                                                               |
 | `annotate.py`  | what mitmweb shows: comment, marker, metadata, content view                                    |
 | `inspector.py` | how many flows mitmweb remembers                                                               |
+| `conversations.py` | opens the memory of conversations, and ends their sessions                                 |
 | `reload.py`    | picks up changes of mitm.yaml                                                                  |
 | `sidecar.py`   | reads the notes and serves the dashboard                                                       |
 

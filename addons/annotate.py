@@ -26,7 +26,7 @@ NOTES = "memory.notes"
 MOST_SHOWN = 100_000
 """Characters of an answer that the content view shows. Writing YAML takes 1.6 µs for each, and all streams wait."""
 
-CARRIED, BLOCKED, LOCAL = ":brain:", ":no_entry:", ":house:"
+CARRIED, BLOCKED, LOCAL, WAITING = ":brain:", ":no_entry:", ":house:", ":hourglass:"
 
 
 class Annotate:
@@ -117,6 +117,8 @@ def _carried(scan: Scan) -> str:
 def marker(exchange: Exchange) -> str:
     if exchange.decision.action == "block":
         return BLOCKED
+    if exchange.decision.action == "hold" and exchange.outcome is None:
+        return WAITING
     if not exchange.scan.sightings:
         return ""
     return LOCAL if exchange.to == "local" else CARRIED

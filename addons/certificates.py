@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +54,17 @@ def ensure_certificates(state: Path, *, key_bits: int = KEY_BITS) -> Certificate
     CertStore.from_files(certificates.folder / CA, certificates.folder / f"{BASENAME}-dhparam.pem")
     write_bundle(certificates.folder)
     return certificates
+
+
+def certificates_in(file: Path) -> set[bytes]:
+    """Each certificate of a PEM file in DER. Some public roots break rules that a stricter reader would insist on.
+
+    Raises OSError, and ValueError for what is no PEM.
+    """
+    blocks = re.findall(
+        r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", file.read_text("latin-1"), re.DOTALL
+    )
+    return {ssl.PEM_cert_to_DER_cert(block) for block in blocks}
 
 
 def write_bundle(confdir: Path) -> None:

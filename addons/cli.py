@@ -70,6 +70,7 @@ def _dispatch(options: argparse.Namespace, rest: list[str]) -> int:
         "env": lambda config: env(config, options),
         "with": lambda config: run_with(config, rest, client=options.client),
         "hmac": show_hmac,
+        "rules": lambda config: rules_test(config, options),
         "ledger": lambda config: ledger(config, options),
     }
     try:
@@ -125,6 +126,11 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="as JSON")
 
     commands.add_parser("hmac", parents=[configured], help="what stands for an API key in mitm.yaml; reads it unseen")
+
+    command = commands.add_parser("rules", parents=[configured], help="try the rules on past requests")
+    command.add_argument("action", choices=("test",), help="what to do with them")
+    command.add_argument("--since", metavar="SINCE", help="what began since then, like 2w or 2026-03-04 (default: 30d)")
+    command.add_argument("--json", action="store_true", help="as JSON")
 
     command = commands.add_parser("ledger", parents=[configured], help="check or export the log of past requests")
     command.add_argument("action", choices=("verify", "export", "head"), help="what to do with it")
@@ -197,6 +203,12 @@ def show_hmac(config: Config) -> int:
     from addons import env_command  # noqa: PLC0415
 
     return env_command.show_hmac(config)
+
+
+def rules_test(config: Config, options: argparse.Namespace) -> int:
+    from addons import rules_command  # noqa: PLC0415
+
+    return rules_command.rules_test(config, since=options.since, as_json=options.json)
 
 
 def ledger(config: Config, options: argparse.Namespace) -> int:

@@ -11,8 +11,11 @@ import hmac
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from addons.config_values import Address
+
+type ClientMode = Literal["both", "mcp_via_llm", "llm_only", "mcp_only"]
 
 LONGEST_USER_AGENT = 1000
 """Characters of a User-Agent that a pattern is held against."""
@@ -52,6 +55,10 @@ class ClientConfig:
 
     name: str
     match: MatchConfig = MatchConfig()
+    mode: ClientMode = "both"
+    """How it meets its memory (docs/configuration.md, "The memory of conversations")."""
+    memory_enabled: bool = False
+    """Its conversations are recorded. Each client is opted in by itself; there is no switch for all."""
 
     @property
     def slug(self) -> str:

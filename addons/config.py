@@ -14,9 +14,13 @@ from addons.config_document import ConfigError, Fault, parse_document, read_text
 from addons.config_model import (
     SHIPPED_STATE,
     ActivityConfig,
+    CompactionConfig,
     Config,
+    ConversationsConfig,
     DashboardConfig,
+    EmbeddingConfig,
     MemoryConfig,
+    MilvusConfig,
     ProxyConfig,
     ReverseConfig,
     SourceConfig,
@@ -34,13 +38,17 @@ __all__ = [
     "ActivityConfig",
     "Address",
     "ClientConfig",
+    "CompactionConfig",
     "Config",
     "ConfigError",
     "ConnectTo",
+    "ConversationsConfig",
     "DashboardConfig",
+    "EmbeddingConfig",
     "Fault",
     "MatchConfig",
     "MemoryConfig",
+    "MilvusConfig",
     "ProviderConfig",
     "ProxyConfig",
     "ReverseConfig",
@@ -52,28 +60,48 @@ __all__ = [
     "default_state",
     "find_config",
     "load_config",
+    "parse_config",
+    "shipped_config",
 ]
 
 
 def find_config() -> Path:
     """The file that is used where none is named: here, in the state directory, or the one that is shipped."""
-    for candidate in (Path("mitm.yaml"), default_state() / "mitm.yaml", Path(__file__).with_name("mitm.yaml")):
+    for candidate in (Path("mitm.yaml"), default_state() / "mitm.yaml"):
         if candidate.is_file():
             return candidate
-    return Path(__file__).parent.with_name("mitm.yaml")
+    return shipped_config()
+
+
+def shipped_config() -> Path:
+    """The default that is shipped: in an installed package beside this module, else the one of the repository."""
+    packaged = Path(__file__).with_name("mitm.yaml")
+    return packaged if packaged.is_file() else Path(__file__).parent.with_name("mitm.yaml")
 
 
 def load_config(path: Path | None = None) -> Config:
     """Read and check a configuration file; None: the one that `find_config` finds. Raises ConfigError."""
     try:
         file = path or find_config()
+    except ValueError as error:
+        raise _wrong_home(error) from None
+    return parse_config(read_text(file), file)
+
+
+def parse_config(text: str, file: Path) -> Config:
+    """Check the text of a configuration file, in whose folder relative paths start. Raises ConfigError."""
+    try:
         state = default_state()
     except ValueError as error:
-        message = f"`{os.environ.get('MITMEMORY_HOME', SHIPPED_STATE)}` {error}"
-        raise ConfigError([Fault("MITMEMORY_HOME", None, "", message, "set it to a folder, or unset it")]) from None
-    document, top = parse_document(read_text(file), str(file))
+        raise _wrong_home(error) from None
+    document, top = parse_document(text, str(file))
     if top is None:
         return Config(state=state, file=file)
     config = SectionReader(file, state).config(Section(Value(document, "", top)))
     document.finish()
     return config
+
+
+def _wrong_home(error: ValueError) -> ConfigError:
+    message = f"`{os.environ.get('MITMEMORY_HOME', SHIPPED_STATE)}` {error}"
+    return ConfigError([Fault("MITMEMORY_HOME", None, "", message, "set it to a folder, or unset it")])

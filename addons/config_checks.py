@@ -26,6 +26,7 @@ KINDS = {
 """What a source's `type` may say for the built-in kinds, in this project's spelling and in the seed's."""
 
 _PREFIX = re.compile(r"/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _TOKEN = re.compile(r"[!-~]{16,}")
 
 
@@ -130,11 +131,13 @@ def prefix(value: Value) -> str | None:
     return None
 
 
-def off_for_now(value: Value) -> bool | None:
-    wanted = value.flag()
-    if wanted:
-        value.fault("not yet: sources cannot be changed over the dashboard", "write `false`, or leave it out")
-    return wanted
+def variable(value: Value) -> str | None:
+    """The name of a variable. The key itself may stand there by mistake: its text is in no fault."""
+    if not value.is_text or not _VARIABLE.fullmatch(str(value.node.value)):
+        mend = "write the variable's name, like `LMSTUDIO_KEY`, and the key into the variable"
+        value.fault("it is no name of a variable, and the key itself does not belong here", mend)
+        return None
+    return str(value.node.value)
 
 
 def token(value: Value) -> str | None:

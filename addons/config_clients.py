@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import get_args
 
 from addons import config_checks as checks
-from addons.clients import ClientConfig, MatchConfig, slug_of
+from addons.clients import ClientConfig, ClientMode, MatchConfig, slug_of
 from addons.config_listeners import Listeners
 from addons.config_model import ReverseConfig
 from addons.config_reader import Section, Value, entries
 from addons.config_values import Address, parse_listen, parse_upstream
 from addons.providers import ProviderTable
 
-CLIENT_MODES = ("both", "mcp_via_llm", "llm_only", "mcp_only")
-"""How a client meets its memory (conversation-memory.md); only the default is taken, until there is one."""
+MODES: tuple[ClientMode, ...] = get_args(ClientMode.__value__)
+WITHOUT_MEMORY: Mapping[ClientMode, str] = {
+    "llm_only": "a client that is `llm_only` has no MCP, so nothing would offer it what is remembered",
+    "mcp_only": "of a client that is `mcp_only` no conversation comes by that could be remembered",
+}
+"""Why a client of this mode has no memory."""
 
 _HMAC = re.compile(r"hmac:[0-9a-f]{64}")
 
@@ -25,6 +31,7 @@ class ClientReader:
         self._listeners = listeners
         self._upstreams: list[tuple[ReverseConfig, Value]] = []
         self._hashed: list[Value] = []
+        self._remembered: list[Value] = []
 
     def reverse(self, value: Value | None) -> tuple[ReverseConfig, ...]:
         found: list[ReverseConfig] = []
@@ -51,8 +58,13 @@ class ClientReader:
         for item, section in entries(value):
             name = section.read_optional("name", _client_name) or ""
             match = section.get("match")
-            client = ClientConfig(name, self._match(Section(match)) if match else MatchConfig())
-            _refuse_memory(section)
+            mode: ClientMode = section.read("mode", lambda value: value.choice(MODES), "both")
+            client = ClientConfig(
+                name,
+                self._match(Section(match)) if match else MatchConfig(),
+                mode,
+                memory_enabled=self._memory_enabled(section, mode),
+            )
             section.close()
             if section.lacks("name"):
                 item.fault("`name` is missing", "give it a name of its own")
@@ -63,7 +75,7 @@ class ClientReader:
             found.append(client)
         return tuple(found)
 
-    def check(self, providers: ProviderTable, *, has_state: bool) -> None:
+    def check(self, providers: ProviderTable, *, has_state: bool, has_memory: bool) -> None:
         for listener, value in self._upstreams:
             upstream = listener.upstream
             if providers.find(upstream.host, upstream.port) is None:
@@ -77,6 +89,23 @@ class ClientReader:
                 value.fault(
                     "the key that it is made with is kept in `state`, which is null", "set `state`, or match otherwise"
                 )
+
+        if not has_memory:
+            for value in self._remembered:
+                value.fault(
+                    "there is no place for it: `state` is null, and so is `conversations.directory`", "set one of them"
+                )
+
+    def _memory_enabled(self, section: Section, mode: ClientMode) -> bool:
+        """`null` is off, too."""
+        wanted = section.read_optional("memory_enabled", Value.flag) or False
+        value = section.get("memory_enabled")
+        if wanted and value:
+            if why := WITHOUT_MEMORY.get(mode):
+                value.fault(why, "write `mode: both` or `mode: mcp_via_llm`, or leave the memory off")
+            else:
+                self._remembered.append(value)
+        return wanted
 
     def _match(self, section: Section) -> MatchConfig:
         match = MatchConfig(
@@ -138,12 +167,3 @@ def _user_agent(value: Value) -> str | None:
         value.fault("the pattern is empty", "write the start of a User-Agent and a `*`, like `claude-cli/*`")
         return None
     return pattern
-
-
-def _refuse_memory(section: Section) -> None:
-    """Conversation memory has keys here as well; what they say by default may stand there already."""
-    mode, enabled = section.get("mode"), section.get("memory_enabled")
-    if mode and mode.choice(CLIENT_MODES) not in {None, "both"}:
-        mode.fault("not yet: this version has no conversation memory", "leave `mode` out")
-    if enabled and enabled.flag():
-        enabled.fault("not yet: this version has no conversation memory", "write `false`, or leave it out")

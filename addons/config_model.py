@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from addons.clients import ClientConfig
-from addons.config_values import DAY, MIB, Address, Upstream, expand_path
+from addons.config_values import DAY, HOUR, MIB, Address, Upstream, expand_path
 from addons.providers import ProviderConfig
 from addons.targets import TargetConfig
 from memory.rules import Rule
@@ -20,6 +20,22 @@ from memory.rules.book import Unscanned
 
 type Mode = Literal["annotate", "dispatch"]
 type Mentions = Literal["careful", "seed"]
+type Embedding = Literal["builtin", "onnx", "local", "ollama", "openai", "google", "voyage", "jina", "mistral"]
+type Compactor = Literal["openai", "anthropic", "gemini"]
+type Language = Literal[
+    "danish",
+    "dutch",
+    "english",
+    "french",
+    "german",
+    "italian",
+    "norwegian",
+    "portuguese",
+    "russian",
+    "spanish",
+    "swedish",
+    "turkish",
+]
 
 SHIPPED_STATE = "~/.mitmemory"
 
@@ -75,6 +91,53 @@ class ActivityConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbeddingConfig:
+    """What turns text into vectors. All but `builtin` are memsearch's; None: the provider's own default."""
+
+    provider: Embedding = "builtin"
+    model: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MilvusConfig:
+    """A Milvus server, for all clients. `token_env` names the variable that holds its token."""
+
+    uri: str
+    token_env: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionConfig:
+    """Who summarises sessions that are over. A provider is given whenever it is enabled; None: its own default."""
+
+    enabled: bool = False
+    provider: Compactor | None = None
+    base_url: str | None = None
+    model: str | None = None
+    api_key_env: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationsConfig:
+    """The memory of the clients that are opted in."""
+
+    directory: Path | None = None
+    """None: `memory` in the state directory."""
+    embedding: EmbeddingConfig = EmbeddingConfig()
+    milvus: MilvusConfig | None = None
+    """None: a Milvus Lite database for each client."""
+    recall_tool_name: str = "MemoryRecall"
+    search_top_k: int = 5
+    redact_secrets: bool = True
+    language: Language = "english"
+    session_inactivity: float = 3 * HOUR
+    max_session: float = 8 * HOUR
+    compaction: CompactionConfig = CompactionConfig()
+
+
+@dataclass(frozen=True, slots=True)
 class TokensConfig:
     """None: one is made at start. Never shown, not even by `repr`."""
 
@@ -108,11 +171,22 @@ class Config:
     """None: `block` once anything restricts what goes to the cloud, else `allow`."""
     activity: ActivityConfig = ActivityConfig()
     clients: tuple[ClientConfig, ...] = ()
+    conversations: ConversationsConfig = ConversationsConfig()
     dashboard: DashboardConfig = DashboardConfig()
     state: Path | None = field(default_factory=default_state)
     """A directory; None: nothing is kept between runs."""
     file: Path | None = field(default=None, compare=False)
     """Where all this was read."""
+
+    @property
+    def remembered(self) -> frozenset[str]:
+        """The slugs of the clients whose conversations are recorded."""
+        return frozenset(client.slug for client in self.clients if client.memory_enabled)
+
+    @property
+    def conversations_directory(self) -> Path | None:
+        """Where the conversations of all clients are; None: nowhere, so that no client has a memory."""
+        return self.conversations.directory or (self.state and self.state / "memory")
 
     @property
     def client_listeners(self) -> tuple[Address, ...]:

@@ -178,7 +178,8 @@ class Section:
         self._entries[name] = (key_node, Value(value.document, path, node))
 
     def get(self, name: str) -> Value | None:
-        self._asked.append(name)
+        if name not in self._asked:
+            self._asked.append(name)
         entry = self._entries.get(name)
         return entry[1] if entry else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from addons import config_checks as checks
@@ -43,8 +42,6 @@ ONLY_FOR: dict[str, tuple[Action, ...]] = {
 }
 """Keys of a rule that mean something for some actions only."""
 
-_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-
 
 def targets(value: Value | None, listeners: Listeners) -> tuple[TargetConfig, ...]:
     found: list[TargetConfig] = []
@@ -56,7 +53,7 @@ def targets(value: Value | None, listeners: Listeners) -> tuple[TargetConfig, ..
             url=(url and _url(url, listeners)) or Upstream("http", "", 0),
             protocols=tuple(_several(protocols, lambda one: one.choice(PROTOCOLS))),
             model=section.read_optional("model", _model),
-            api_key_env=section.read_optional("api_key_env", _variable),
+            api_key_env=section.read_optional("api_key_env", checks.variable),
             local=section.read_optional("local", Value.flag),
             connect_timeout=section.read("connect_timeout", _wait, CONNECT_TIMEOUT),
             first_byte_timeout=section.read("first_byte_timeout", _wait, FIRST_BYTE_TIMEOUT),
@@ -96,13 +93,6 @@ class RuleReader:
             if len(item.document.faults) > before:
                 self._flawed.add(number)
         return tuple(found)
-
-    def refuse(self, rules: Sequence[Rule], later: Collection[Action]) -> None:
-        """Find fault with actions that this version does not take yet: none is taken silently."""
-        for number, rule in enumerate(rules):
-            if rule.then in later and number not in self._flawed:
-                self._flawed.add(number)
-                self._items[number].fault(f"not yet: this version does not {rule.then}", "write `block`")
 
     def check(
         self,
@@ -266,15 +256,6 @@ def _rule_name(value: Value) -> str | None:
 
 def _model(value: Value) -> str | None:
     return checks.name(value)
-
-
-def _variable(value: Value) -> str | None:
-    """The key itself may stand there by mistake: its text is in no fault."""
-    if not value.is_text or not _VARIABLE.fullmatch(str(value.node.value)):
-        mend = "write the variable's name, like `LMSTUDIO_KEY`, and the key into the variable"
-        value.fault("it is no name of a variable, and the key itself does not belong here", mend)
-        return None
-    return str(value.node.value)
 
 
 def _wait(value: Value) -> float | None:

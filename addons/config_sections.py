@@ -9,6 +9,7 @@ from typing import Any
 from addons import config_checks as checks
 from addons import config_rules
 from addons.config_clients import ClientReader
+from addons.config_conversations import ConversationsReader
 from addons.config_listeners import Listeners
 from addons.config_model import (
     SHIPPED_STATE,
@@ -25,7 +26,7 @@ from addons.config_model import (
 from addons.config_reader import Section, Value, did_you_mean, entries
 from addons.config_values import ConnectTo, expand_path, parse_connect_to
 from addons.providers import BUILTIN, ProviderConfig, ProviderTable
-from memory.exchange import Action, Protocol
+from memory.exchange import Protocol
 from memory.sources.claude_code import DEFAULT_FOLDER
 
 MODES: tuple[Mode, ...] = ("annotate", "dispatch")
@@ -49,10 +50,6 @@ OWN_OPTIONS = {
 """mitmproxy's options that the suite sets itself, and what to do instead."""
 
 
-LATER: tuple[Action, ...] = ("redact", "hold")
-"""What rules cannot do yet."""
-
-
 class SectionReader:
     """Reads each section. A value with a fault is replaced by its default, so that the reading can go on."""
 
@@ -74,23 +71,17 @@ class SectionReader:
             unscanned=top.read_optional("unscanned", config_rules.unscanned),
             activity=_activity(top.section("activity")),
             clients=self._clients.clients(top.get("clients")),
+            conversations=ConversationsReader(self._listeners, self._path).read(top.section("conversations")),
             dashboard=self._dashboard(top.section("dashboard")),
             state=top.read_optional("state", self._state_directory, self._state),
             file=self._file,
         )
-        _not_yet(top.get("conversations"), "conversation memory")
         top.close()
         providers = ProviderTable(config.providers)
-        self._clients.check(providers, has_state=config.state is not None)
-        self._rules.refuse(config.rules, LATER)
-        self._rules.check(
-            config.rules,
-            targets=config.targets,
-            sources=[source.name for source in config.memory.sources if source.name],
-            providers=providers,
-            track_sharing=config.memory.track_sharing,
-            tells_listings=config.memory.mentions == "careful",
+        self._clients.check(
+            providers, has_state=config.state is not None, has_memory=config.conversations_directory is not None
         )
+        check_rules(self._rules, config)
         self._listeners.check()
         return config
 
@@ -185,7 +176,7 @@ class SectionReader:
         dashboard = DashboardConfig(
             listen=self._listeners.read(section, "listen", "dashboard.listen", default.listen) or default.listen,
             prefix=section.read("prefix", checks.prefix, default.prefix),
-            allow_process_settings=section.read("allow_process_settings", checks.off_for_now, default=False),
+            allow_process_settings=section.read("allow_process_settings", Value.flag, default=False),
             tokens=_tokens(section.section("tokens")),
         )
         section.close()
@@ -230,6 +221,18 @@ def _activity(section: Section) -> ActivityConfig:
     return activity
 
 
+def check_rules(reader: config_rules.RuleReader, config: Config) -> None:
+    """Find fault with `config.rules`, which the reader has read, beside all else that the configuration says."""
+    reader.check(
+        config.rules,
+        targets=config.targets,
+        sources=[source.name for source in config.memory.sources if source.name],
+        providers=ProviderTable(config.providers),
+        track_sharing=config.memory.track_sharing,
+        tells_listings=config.memory.mentions == "careful",
+    )
+
+
 def _mitmproxy_options(section: Section) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for value in section.take_all():
@@ -242,12 +245,6 @@ def _mitmproxy_options(section: Section) -> dict[str, Any]:
         else:
             options[value.name] = value.plain()
     return options
-
-
-def _not_yet(value: Value | None, what: str) -> None:
-    """Refuse a key that a later version will know, unless it says what its default says anyway."""
-    if value is not None and not value.is_empty:
-        value.fault(f"not yet: this version has no {what}", f"leave `{value.name}` out")
 
 
 def _check_name(item: Value, section: Section, names: dict[str, str], name: str) -> None:

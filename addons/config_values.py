@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 KIB = 1024
 MIB = 1024 * KIB
-DAY = 24 * 60 * 60
+HOUR = 60 * 60
+DAY = 24 * HOUR
 
 _AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([a-z]*)", re.IGNORECASE | re.ASCII)
 _SIZE_UNITS = {

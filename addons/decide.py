@@ -7,50 +7,53 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any
 from typing import Protocol as Shape
 
 from mitmproxy import ctx, http
 
+from addons.case import Case, Judge, by_a_person
+from addons.explanation import explanation
 from addons.faults import traced
 from addons.flows import Flows
-from addons.gateway import Failure, Otherwise
-from addons.outgoing import LocatedTarget, Origin, locate
+from addons.gateway import Failure
+from addons.lead import Lead, Redirect, settle
 from addons.providers import ProviderTable
 from addons.refusals import refusal
 from addons.targets import TargetConfig
 from addons.wire import wire_for
-from memory.exchange import Decision, Exchange, Protocol, SentTo
+from addons.withhold import Withhold, is_signed, send_instead
+from memory.exchange import Decision, Exchange, Protocol, Redaction
+from memory.held import Released
 from memory.note_library import NoteLibrary
 from memory.note_map import NoteMap
+from memory.redact import Redacted
 from memory.rules import Judged, NotesFacts, RuleBook, judge
 
 logger = logging.getLogger(__name__)
 
 MOST_FAILURES = 20
-MOST_TITLES = 5
-"""Titles that a refusal names."""
 FAULT = "a fault in mitmemory"
 """Stands for the rule where a request was blocked because it could not be judged."""
+CLIENT_LEFT = "mitmemory sent this request to nobody: its client has left"
 NOT_JUDGED = f"mitmemory blocked this request: it could not be judged ({FAULT}, see its log)"
 
 
-class Redirect(Shape):
-    """Leads a flow to the first of these targets that answers, and tells the record who received the body."""
+class Hold(Shape):
+    """Keeps a request until a person answers, for so many seconds at most, or until its client leaves."""
 
-    def __call__(
-        self, flow: http.HTTPFlow, exchange: Exchange, targets: Sequence[LocatedTarget], otherwise: Otherwise
-    ) -> None: ...
+    async def __call__(self, flow: http.HTTPFlow, exchange: Exchange, seconds: float) -> Released: ...
 
 
 class Decide:
-    """Judges each request once it is scanned: answers those that may not be sent, and leads others to a target.
+    """Judges each request once it is scanned: answers those that may not be sent, leads others to a target, and withholds
+    from the rest what must not be in them.
 
     `rules` and `targets` (by name) may be replaced at any time: each request is judged by those of its moment. Rules None:
-    nothing is judged.
+    nothing is judged. Without `withhold` nothing can be withheld, without `hold` nobody can be asked: then what a rule
+    says `otherwise` counts.
     """
 
     def __init__(
@@ -62,13 +65,17 @@ class Decide:
         *,
         targets: Mapping[str, TargetConfig] | None = None,
         redirect: Redirect | None = None,
+        withhold: Withhold | None = None,
+        hold: Hold | None = None,
     ) -> None:
         self._flows = flows
         self._providers = providers
         self._library = library
         self.rules = rules
         self.targets = targets or {}
-        self._redirect = redirect
+        self._lead = Lead(providers, redirect)
+        self._withhold = withhold
+        self._hold = hold
         self._facts = NotesFacts({})
         self._facts_are_of: NoteMap | None = None
         self.failures: deque[str] = deque(maxlen=MOST_FAILURES)
@@ -89,11 +96,13 @@ class Decide:
             return
         exchange = self._flows.of(flow)
         if exchange is not None:
-            exchange.decision = self._judged(flow, exchange)
-            if exchange.decision.action == "redirect":
-                await self._lead_on(flow, exchange)
+            failures: Sequence[Failure] = ()
+            try:
+                failures = await self._follow(flow, exchange, self._case_of(flow, exchange))
+            except Exception as error:  # noqa: BLE001 - as in `request`
+                self._give_up(exchange, error)
             if exchange.decision.action == "block":
-                _refuse(flow, exchange.protocol, explanation(exchange))
+                _refuse(flow, exchange.protocol, explanation(exchange, failures))
         elif flow.request.raw_content and self._restricts():
             # Every request with a body is an exchange by now, unless the stage that makes it has failed.
             _refuse(flow, wire_for(flow.request.path).id, NOT_JUDGED)
@@ -103,40 +112,47 @@ class Decide:
                 HTTPStatus.UPGRADE_REQUIRED, "mitmemory: rules restrict what is sent here, use HTTPS"
             )
 
-    async def _lead_on(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
-        """Lead a request to the targets that speak its protocol and may get it; without one it is judged once more."""
-        # As it is now: later it will have been led away.
-        judged, place, origin = self._judge_of(flow, exchange), exchange.to, self._origin(flow, exchange)
-        located: list[LocatedTarget] = []
-        for name in exchange.decision.targets:
-            target = self.targets[name]
-            if exchange.protocol in target.protocols:
-                there = await locate(target, exchange.model)
-                decision = judged(provider=name, model=there.model, to=there.to, target=name)
-                if decision.action not in ("block", "hold"):
-                    located.append(there)
+    async def _follow(self, flow: http.HTTPFlow, exchange: Exchange, case: Case) -> Sequence[Failure]:
+        """Do what the decision on a request says, but for answering one that is blocked.
 
-        async def otherwise(failures: Sequence[Failure]) -> Origin | str:
-            exchange.decision, exchange.to = judged(unreachable=True), place
-            if exchange.decision.action == "block":
-                return explanation(exchange, failures)
-            return origin
+        What is returned are the targets that were chosen in vain.
+        """
+        exchange.decision = case.judged()
+        if exchange.decision.action == "hold":
+            released = await self._ask(flow, exchange)
+            match released.answer:
+                case "left":
+                    _refuse(flow, exchange.protocol, CLIENT_LEFT)
+                    return ()
+                case "blocked":
+                    exchange.decision = by_a_person(exchange.decision)
+                    return ()
+                case "redirected":
+                    case.held = "released"
+                    return await self._lead.as_told(flow, exchange, case, released.target or "")
+                case "released" | "expired":
+                    case.held = released.answer
+                    exchange.decision = case.judged()
+        if exchange.decision.action == "redirect":
+            if await self._lead.on(flow, exchange, case) is None:
+                return ()
+            await self._send(flow, exchange, case, case.unreachable)
+        elif exchange.decision.redactions:
+            await self._send(flow, exchange, case, case.judged)
+        return ()
 
-        if located and self._redirect is not None:
-            self._redirect(flow, exchange, located, otherwise)
-        else:
-            exchange.decision = judged(unreachable=True)
+    async def _send(self, flow: http.HTTPFlow, exchange: Exchange, case: Case, judge: Judge) -> None:
+        """Let a request go its way, without what must not be in it."""
+        settled = await case.settled(judge)
+        settle(exchange, settled)
+        if settled.body is not None:
+            send_instead(flow.request, settled.body)
 
-    def _origin(self, flow: http.HTTPFlow, exchange: Exchange) -> Origin:
-        request = flow.request
-        provider = self._providers.find(request.host, request.port)
-        way = provider.connect_to if provider and provider.connect_to else None
-        return Origin(
-            way.scheme if way else request.scheme,
-            way.host if way else request.host,
-            way.port if way else request.port,
-            SentTo(exchange.model, exchange.to, exchange.upstream),
-        )
+    async def _ask(self, flow: http.HTTPFlow, exchange: Exchange) -> Released:
+        seconds = exchange.decision.hold_for
+        if self._hold is None or seconds is None:
+            return Released("expired")
+        return await self._hold(flow, exchange, seconds)
 
     def websocket_message(self, flow: http.HTTPFlow) -> None:
         """A socket that was open before there were rules."""
@@ -146,38 +162,49 @@ class Decide:
         message = flow.websocket.messages[-1]
         if not message.from_client:
             return
-        exchange.decision = self._judged(flow, exchange, unreachable=True)  # a socket can be led nowhere else
+        try:
+            # A message can neither be led elsewhere, nor wait, nor be altered.
+            exchange.decision = self._case_of(flow, exchange).judge(unreachable=True, held="expired", signed=True)
+        except Exception as error:  # noqa: BLE001 - as in `request`
+            self._give_up(exchange, error)
         if exchange.decision.action == "block":
             message.drop()
             told = refusal(exchange.protocol, explanation(exchange))
             ctx.master.commands.call("inject.websocket", flow, True, b'{"type":"error",' + told.body[1:], True)
 
-    def _judged(self, flow: http.HTTPFlow, exchange: Exchange, **known: Any) -> Decision:
-        try:
-            return self._judge_of(flow, exchange)(**known)
-        except Exception as error:  # noqa: BLE001 - as in `request`
-            self._fail(error)
-            return Decision("block", FAULT) if self._restricts() else Decision()
+    def _give_up(self, exchange: Exchange, error: Exception) -> None:
+        self._fail(error)
+        # The rules that judged it may have been replaced since, as while it was on hold.
+        restricts = exchange.decision.action != "allow" or self._restricts()
+        exchange.decision = Decision("block", FAULT) if restricts else Decision()
 
     def _fail(self, error: Exception) -> None:
         logger.error("A request could not be judged: %s", traced(error))
         self.failures.append(f"A request could not be judged: {type(error).__name__}")
 
-    def _judge_of(self, flow: http.HTTPFlow, exchange: Exchange) -> Callable[..., Decision]:
-        """Judges the request by the rules and notes of this moment, and by what becomes known of it later."""
-        assert self.rules is not None
+    def _case_of(self, flow: http.HTTPFlow, exchange: Exchange) -> Case:
+        """The request, to be judged by the rules and notes of this moment."""
+        rules, notes = self.rules, self._flows.notes_of(flow)
+        assert rules is not None
         request = Judged(
             client=exchange.client,
             provider=exchange.provider,
             model=exchange.model,
             to=exchange.to,
             scan=exchange.scan.state,
-            # What cannot be done yet comes to what its rule says `otherwise`.
-            signed=True,
-            held="expired",
         )
-        rules, facts, sightings = self.rules, self._facts_of(self._flows.notes_of(flow)), exchange.scan.sightings
-        return lambda **known: judge(rules, replace(request, **known), sightings, facts)
+        facts, sightings = self._facts_of(notes.map if notes else None), exchange.scan.sightings
+        # As it came: later it may have been led away.
+        raw, headers, path = flow.request.raw_content, flow.request.headers, flow.request.path
+
+        async def withhold(redactions: Sequence[Redaction]) -> Redacted | None:
+            if is_signed(headers, path) or raw is None or notes is None or self._withhold is None:
+                return None
+            return await self._withhold(raw, headers, notes.index, redactions)
+
+        return Case(
+            lambda **known: judge(rules, replace(request, **known), sightings, facts), withhold, dict(self.targets)
+        )
 
     def _facts_of(self, notes: NoteMap | None) -> NotesFacts:
         """Those of the notes that the request was scanned for: a rescan may have replaced them since."""
@@ -198,26 +225,9 @@ class Decide:
                 or any(rule.then != "allow" for rule in rules.rules)
                 or self._facts_of(None).any_share
             )
-        except Exception as error:  # noqa: BLE001 - as in `_judged`
+        except Exception as error:  # noqa: BLE001 - as in `request`
             logger.error("The rules could not be read: %s", traced(error))  # noqa: TRY400 - without its message
             return True
-
-
-def explanation(exchange: Exchange, failures: Sequence[Failure] = ()) -> str:
-    """What the person reads in the client: which rule, which notes, where they do not go, and what else was tried."""
-    decision = exchange.decision
-    kept = {note for part in decision.parts if part.action == "block" for note in part.notes}
-    named = _named([sighting.title for sighting in exchange.scan.sightings if sighting.note in kept])
-    where = f"{exchange.model or exchange.provider} ({exchange.to})"
-    reasons = f" ({', '.join(exchange.scan.reasons)})" if exchange.scan.state != "complete" and not named else ""
-    tried = "".join(f"; {one.target} {one.reason}" for one in failures)
-    return f'mitmemory blocked this request: "{decision.rule}" keeps {named or "it"} from {where}{reasons}{tried}'
-
-
-def _named(titles: Sequence[str]) -> str:
-    shown = [f'"{title}"' for title in titles[:MOST_TITLES]]
-    more = len(titles) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _refuse(flow: http.HTTPFlow, protocol: Protocol, message: str) -> None:

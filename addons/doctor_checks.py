@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from packaging.requirements import InvalidRequirement, Requirement
 
-from addons.certificates import CA, Certificates
+from addons.certificates import CA, Certificates, certificates_in
 from addons.config import Address, Config
 from addons.env import COMMANDS
 from addons.launcher import claim_ports
@@ -167,7 +167,7 @@ def environment(proxy: str, certificates: Certificates, environ: Mapping[str, st
             yield Check(name, "wrong", f"there is no file {value}", use)
         elif not _holds(Path(value), certificates.certificate):
             yield Check(name, "wrong", f"{value} lacks this installation's authority", use)
-        elif not adds and len(_certificates_in(Path(value))) == 1:
+        elif not adds and len(certificates_in(Path(value))) == 1:
             yield Check(name, "wrong", f"{value} holds no public roots, and the variable replaces these", use)
         else:
             yield Check(name, "fine", value)
@@ -262,17 +262,9 @@ def _without_user(url: str) -> str:
 
 def _holds(bundle: Path, certificate: Path) -> bool:
     try:
-        return _certificates_in(certificate) <= _certificates_in(bundle)
+        return certificates_in(certificate) <= certificates_in(bundle)
     except (OSError, ValueError):
         return False
-
-
-def _certificates_in(file: Path) -> set[bytes]:
-    """Each certificate of a PEM file in DER. Some public roots break rules that a stricter reader would insist on."""
-    blocks = re.findall(
-        r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", file.read_text("latin-1"), re.DOTALL
-    )
-    return {ssl.PEM_cert_to_DER_cert(block) for block in blocks}
 
 
 def _anew(certificates: Certificates) -> str:

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mitmproxy import http
 
 from addons.wire.answer import Answer
+from addons.wire.facts import RequestFacts
 from memory.body import Body
+from memory.conversations.said import Message, Prepared
 from memory.exchange import Exchange
-from memory.note_map import NoteMap
+from memory.note_library import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A request of a client that has a memory, as it was read."""
+
+    body: Body
+    facts: RequestFacts
+
+
+@dataclass(slots=True)
+class Asked:
+    """What such a request said, in the words of `memory.conversations.said`."""
+
+    key: str | None
+    messages: tuple[Message, ...]
+    prepared: Prepared | None = None
+    continues: bool = False
+    previous: str | None = None
+    recorded: Message | None = None
+    """The answer to it that was written down last."""
 
 
 class Flows:
@@ -21,10 +46,13 @@ class Flows:
     def __init__(self) -> None:
         self._exchanges: dict[str, list[Exchange]] = {}
         self._bodies: dict[str, Body] = {}
-        self._notes: dict[str, NoteMap] = {}
+        self._notes: dict[str, Snapshot] = {}
         self._answers: dict[str, Answer] = {}
         self._lanes: dict[str, str | None] = {}
         """The lane of each exchange that is a turn on a WebSocket."""
+        self._heard: dict[str, Heard] = {}
+        self._asked: dict[str, Asked] = {}
+        """Exchange -> what it said; only of clients that have a memory."""
 
     def begin(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
         self._exchanges.setdefault(flow.id, []).append(exchange)
@@ -45,11 +73,26 @@ class Flows:
     def take_body(self, flow: http.HTTPFlow) -> Body | None:
         return self._bodies.pop(flow.id, None)
 
-    def scanned_for(self, flow: http.HTTPFlow, notes: NoteMap) -> None:
-        """Keep what notes a request was scanned for: rules are asked about those."""
+    def hear(self, exchange: Exchange, heard: Heard) -> None:
+        """Keep a request for the stage that remembers it; its body is decoded once, too."""
+        self._heard[exchange.id] = heard
+
+    def take_heard(self, exchange: Exchange) -> Heard | None:
+        return self._heard.pop(exchange.id, None)
+
+    def ask(self, exchange: Exchange, asked: Asked) -> None:
+        """Keep what a request said until its answer is over."""
+        self._asked[exchange.id] = asked
+
+    def asked_of(self, exchange: Exchange) -> Asked | None:
+        """None: it is not remembered."""
+        return self._asked.get(exchange.id)
+
+    def scanned_for(self, flow: http.HTTPFlow, notes: Snapshot) -> None:
+        """Keep what notes a request was scanned for: rules are asked about those, and they are withheld."""
         self._notes[flow.id] = notes
 
-    def notes_of(self, flow: http.HTTPFlow) -> NoteMap | None:
+    def notes_of(self, flow: http.HTTPFlow) -> Snapshot | None:
         """None: it was not scanned."""
         return self._notes.get(flow.id)
 
@@ -92,7 +135,8 @@ class Flows:
         if not under_way:
             return None
         exchange = under_way.pop()
-        self._lanes.pop(exchange.id, None)
+        for kept in (self._lanes, self._heard, self._asked):
+            kept.pop(exchange.id, None)
         if not under_way:
             del self._exchanges[flow.id]
         return exchange

@@ -56,6 +56,8 @@ class Failure(NamedTuple):
 type OnSent = Callable[[SentTo], None]
 type Otherwise = Callable[[tuple[Failure, ...]], Awaitable[Origin | str]]
 """Asked when no target has answered: the provider itself, or what the client is told instead."""
+type BodyFor = Callable[[LocatedTarget], Awaitable[bytes | None]]
+"""Asked when it is a target's turn: what it gets, not encoded; None: the body as it came. Raises UnsuitableError: nothing."""
 
 
 class Door(NamedTuple):
@@ -73,6 +75,7 @@ class _Expected:
     targets: tuple[LocatedTarget, ...]
     on_sent: OnSent
     otherwise: Otherwise | None
+    body_for: BodyFor | None
 
 
 class Gateway:
@@ -142,16 +145,18 @@ class Gateway:
         *,
         on_sent: OnSent,
         otherwise: Otherwise | None = None,
+        body_for: BodyFor | None = None,
     ) -> Door:
         """Expect a request, once and within seconds. What is then sent is `request`, whatever body comes in by the door.
 
-        The targets are tried in their order, those that do not speak the protocol left out. `on_sent` is called for each
+        The targets are tried in their order, those that do not speak the protocol left out. Each gets what `body_for` says
+        (None: all of it). `on_sent` is called for each
         that receives the body, right before it does; a fault in it ends the request unsent. `otherwise` None: a refusal
         that names the targets and what was wrong with them. Raises RuntimeError if the gateway does not listen.
         """
         if self.port is None:
             raise RuntimeError("the gateway does not listen")
-        ticket = self._tickets.issue(_Expected(request, tuple(targets), on_sent, otherwise))
+        ticket = self._tickets.issue(_Expected(request, tuple(targets), on_sent, otherwise, body_for))
         return Door(HOST, self.port, f"/{ticket.token}", ticket.proof)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
@@ -178,8 +183,9 @@ class Gateway:
         failures: list[Failure] = []
         for located in expected.targets:
             try:
+                body = await expected.body_for(located) if expected.body_for else None
                 outgoing = await outgoing_to_target(
-                    expected.request, located, environ=self._environ, largest_body=self._largest_body
+                    expected.request.with_body(body), located, environ=self._environ, largest_body=self._largest_body
                 )
                 return await self._try(request, outgoing, expected.on_sent)
             except (UnsuitableError, AttemptError) as error:

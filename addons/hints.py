@@ -43,18 +43,27 @@ class Hints:
         self._untrusted.pop(_host(data), None)
 
     @property
+    def untrusting(self) -> list[str]:
+        """Hosts for which a client does not trust the certificate."""
+        return list(self._untrusted)
+
+    @property
+    def passed_through(self) -> list[str]:
+        """Hosts that look like model providers, and are none that is known."""
+        return [host for host in self._passed if self._providers.find(host, 443) is None]
+
+    @property
     def warnings(self) -> list[str]:
         return [
             *(
                 f"A client does not trust mitmemory's certificate for {host}, so nothing of it is seen or sent: start it "
                 "with the settings that `mitmemory env` prints, or with `mitmemory with -- COMMAND`"
-                for host in self._untrusted
+                for host in self.untrusting
             ),
             *(
                 f"{host} looks like a model provider and is passed through unseen: if it is one, name it under providers "
                 "in mitm.yaml"
-                for host in self._passed
-                if self._providers.find(host, 443) is None
+                for host in self.passed_through
             ),
         ]
 

@@ -12,7 +12,7 @@ from mitmproxy import http
 from addons.conversation_keys import LONGEST_KEY, ConversationKeys
 from addons.destinations import Destinations
 from addons.encodings import EncodingError, decode
-from addons.flows import Flows
+from addons.flows import Flows, Heard
 from addons.providers import Provider, ProviderTable, is_address
 from addons.wire import RequestFacts, asks_for_answer, bare_path, lane_of, wire_for
 from memory.body import Body, unreadable
@@ -41,6 +41,7 @@ class Identify:
         client_of: Callable[[http.HTTPFlow], str],
         largest_body: int,
         scanner: Scanner | None = None,
+        remembers: Callable[[str], bool] = lambda _client: False,
     ) -> None:
         self._providers = providers
         self._destinations = destinations
@@ -49,6 +50,7 @@ class Identify:
         self._client_of = client_of
         self._largest_body = largest_body
         self._scanner = scanner or Scanner()
+        self._remembers = remembers
         self._last_id = 0
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
@@ -137,6 +139,8 @@ class Identify:
         exchange.model = facts.model[:LONGEST_KEY]
         exchange.side_request = facts.side_request
         exchange.conversation = conversation
+        if self._remembers(exchange.client):
+            self._flows.hear(exchange, Heard(body, facts))
 
     async def _read(self, raw: bytes, encoding: str = "", content_type: str = "application/json") -> Body:
         if len(raw) <= INLINE_BYTES and not encoding:

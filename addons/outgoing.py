@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from yarl import URL
 
@@ -56,6 +56,13 @@ class ModelRequest:
     protocol: Protocol
     model: str
 
+    def with_body(self, body: bytes | None) -> ModelRequest:
+        """The same with another body, which is not encoded; None: as it is."""
+        if body is None:
+            return self
+        headers = tuple(one for one in self.headers if one[0].lower() != "content-encoding")
+        return replace(self, body=body, headers=headers)
+
 
 @dataclass(frozen=True, slots=True)
 class LocatedTarget:
@@ -82,6 +89,8 @@ class Origin:
     port: int
     sent_to: SentTo
     addresses: tuple[Address, ...] = ()
+    body: bytes | None = field(default=None, repr=False)
+    """What it gets, not encoded, where something is withheld from it; None: the body as it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +170,7 @@ async def outgoing_to_target(
 
 async def outgoing_to_origin(request: ModelRequest, origin: Origin, *, connect_timeout: float) -> Outgoing:
     """The request as it was, credentials and all, for the provider that they belong to."""
+    request = request.with_body(origin.body)
     path, _, query = request.path.partition("?")
     named = {
         name.strip().lower()

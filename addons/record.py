@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -51,7 +51,7 @@ class Carried:
         if (key := _key(exchange)) is None:
             return
         notes = self._notes.setdefault(key, {})
-        for one in exchange.scan.sightings:
+        for one in exchange.shared:
             if notes.get(one.note) != "content":
                 notes[one.note] = one.by
         self._notes.move_to_end(key)
@@ -59,25 +59,37 @@ class Carried:
             self._notes.popitem(last=False)
 
 
+@dataclass(frozen=True, slots=True)
+class SeenClient:
+    """How often a client asked a model since the suite began, and when it did last."""
+
+    requests: int
+    last: datetime
+
+
 class Seen:
-    """The names of the clients that sent a request to a model, the latest `most` of them."""
+    """The clients that sent a request to a model, the latest `most` of them."""
 
     def __init__(self, most: int = MOST_CLIENTS) -> None:
         self._most = most
-        self._names: OrderedDict[str, None] = OrderedDict()
+        self._clients: OrderedDict[str, SeenClient] = OrderedDict()
         self._others = False
 
-    def add(self, name: str) -> None:
-        self._names[name] = None
-        self._names.move_to_end(name)
-        if len(self._names) > self._most:
-            self._names.popitem(last=False)
+    def add(self, name: str, *, requests: int = 1) -> None:
+        before = self.find(name)
+        self._clients[name] = SeenClient((before.requests if before else 0) + requests, datetime.now(UTC))
+        self._clients.move_to_end(name)
+        if len(self._clients) > self._most:
+            self._clients.popitem(last=False)
             self._others = True
+
+    def find(self, name: str) -> SeenClient | None:
+        return self._clients.get(name)
 
     def names(self) -> list[str]:
         """In alphabetical order; `OTHERS` comes last where some were forgotten."""
-        named = sorted(self._names.keys() - {OTHERS})
-        return [*named, OTHERS] if self._others or OTHERS in self._names else named
+        named = sorted(self._clients.keys() - {OTHERS})
+        return [*named, OTHERS] if self._others or OTHERS in self._clients else named
 
 
 def _key(exchange: Exchange) -> Conversation | None:
@@ -103,15 +115,26 @@ class Record:
         self._told: dict[str, set[tuple[str, ...]]] = {}
         """What has been said of messages that could not be read, for each open WebSocket."""
         self.clients = Seen()
+        self.hits: Counter[str] = Counter()
+        """Rule -> in how many requests it had a part, of those that are over. It is the suite that forgets any."""
 
     def request(self, flow: http.HTTPFlow) -> None:
         if (exchange := self._flows.of(flow)) is not None:
             self.clients.add(exchange.client)
             self._publish(exchange)
 
-    def responseheaders(self, flow: http.HTTPFlow) -> None:
+    def held(self, exchange: Exchange) -> None:
+        """A request that waits for a person is told of before it goes any further."""
+        self.clients.add(exchange.client, requests=0)  # it is counted when it does
+        self._publish(exchange)
+
+    def released(self, flow: http.HTTPFlow) -> None:
+        """The connection stands, and the body goes out on it now (`released.py`)."""
         if (exchange := self._flows.of(flow)) is not None:
             self._note_sent(flow, exchange)
+
+    def responseheaders(self, flow: http.HTTPFlow) -> None:
+        self.released(flow)  # for what went another way than `released.py` sees
 
     def response(self, flow: http.HTTPFlow) -> None:
         exchange = self._flows.of(flow)
@@ -132,7 +155,9 @@ class Record:
         if exchange is None or exchange.outcome:
             return
         self._note_sent(flow, exchange)
-        exchange.status = flow.response.status_code if flow.response else None
+        # Whoever left while it was on hold has not seen the refusal.
+        answered = flow.response if exchange.decision.action != "hold" else None
+        exchange.status = answered.status_code if answered else None
         answer = self._flows.answer_of(flow)
         if answer is not None and answer.complete and not answer.error and _client_left(flow):
             exchange.outcome = "answered"  # a client may hang up as soon as it has read the last event
@@ -182,7 +207,7 @@ class Record:
     def _note_sent(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
         server = flow.server_conn
         stands = server.timestamp_tcp_setup and (server.timestamp_tls_setup or not server.tls)
-        if stands and not exchange.sent_to and exchange.decision.action not in ("block", "redirect"):
+        if stands and not exchange.sent_to and exchange.decision.action not in ("block", "redirect", "hold"):
             self.sent(exchange, SentTo(exchange.model, exchange.to, exchange.upstream))
 
     def sent(self, exchange: Exchange, sent: SentTo) -> None:
@@ -191,12 +216,13 @@ class Record:
         exchange.to = sent.to
         if self._count:
             exchange.sent_to.append(sent)
-            self._exposure.record(exchange.scan.sightings, sent, datetime.now(UTC))
+            self._exposure.record(exchange.shared, sent, datetime.now(UTC))
             # Written down now: an answer may take minutes, and a crash must not forget who got the body.
             self._activity.put(exchange)
 
     def _finish(self, exchange: Exchange) -> None:
         exchange.finished_at = datetime.now(UTC)
+        self.hits.update({part.rule for part in exchange.decision.parts})
         self._publish(exchange)
 
     def _publish(self, exchange: Exchange) -> None:

@@ -19,8 +19,10 @@ logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 1.0
 
-LIVE = ("memory.", "clients", "providers", "rules", "targets", "unscanned")
+LIVE = ("memory.", "clients", "providers", "rules", "targets", "unscanned", "conversations.")
 """What the keys that change at once begin with; the others wait for the next start."""
+AT_START = ("conversations.directory", "conversations.embedding", "conversations.milvus")
+"""Among these, what waits all the same: where all memories are, and what their index is made with."""
 LISTENERS = "clients[].match.listen"
 """Of the clients, only what they are told by changes at once: a listener is opened at the start."""
 
@@ -41,6 +43,8 @@ class Reload:
         self._every = every
         self._faults: tuple[str, ...] = ()
         self._waiting: tuple[str, ...] = ()
+        self._taking = asyncio.Lock()
+        """What was read last is taken over last, too."""
         self._watching: asyncio.Task[None] | None = None
 
     @property
@@ -50,24 +54,33 @@ class Reload:
 
     def running(self) -> None:
         if self._file is not None:
-            self._watching = asyncio.get_running_loop().create_task(self._watch(self._file), name="reload")
+            self._watching = asyncio.get_running_loop().create_task(self._watch(), name="reload")
             self._watching.add_done_callback(_ended)
 
     def done(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
 
-    async def _watch(self, file: Path) -> None:
+    async def look_now(self, file: Path) -> None:
+        """Take over `file`, which we have just written and which is watched from now on."""
+        self._file = file
+        await self._look(file, await asyncio.to_thread(_stamp, file))
+
+    async def _watch(self) -> None:
         self._take(self._started)
         seen = self._read
-        while True:
+        while (file := self._file) is not None:
             await asyncio.sleep(self._every)
             stamp = await asyncio.to_thread(_stamp, file)
-            if stamp == seen != self._read:
-                self._read = stamp
-                if (config := await self._load(file)) is not None:
-                    self._take(config)
+            if file == self._file and stamp == seen != self._read:
+                await self._look(file, stamp)
             seen = stamp
+
+    async def _look(self, file: Path, stamp: tuple[int, ...] | None) -> None:
+        async with self._taking:
+            self._read = stamp
+            if (config := await self._load(file)) is not None:
+                self._take(config)
 
     async def _load(self, file: Path) -> Config | None:
         try:
@@ -82,7 +95,9 @@ class Reload:
         return config
 
     def _take(self, config: Config) -> None:
-        changed = [key for key in changed_keys(self._started, config) if not key.startswith(LIVE)]
+        changed = [
+            key for key in changed_keys(self._started, config) if not key.startswith(LIVE) or key.startswith(AT_START)
+        ]
         if set(config.client_listeners) != set(self._started.client_listeners):
             changed.append(LISTENERS)
         waiting = tuple(changed)

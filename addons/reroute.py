@@ -13,7 +13,7 @@ from mitmproxy import http
 from mitmproxy.connection import Server
 from mitmproxy.proxy import server_hooks
 
-from addons.gateway import HOST, PROOF_HEADER, Door, Gateway, Otherwise
+from addons.gateway import HOST, PROOF_HEADER, BodyFor, Door, Gateway, Otherwise
 from addons.outgoing import LocatedTarget, ModelRequest
 from memory.exchange import Exchange, SentTo
 
@@ -46,7 +46,12 @@ class Reroute:
         self.stopped: asyncio.Task[None] | None = None
 
     def redirect(
-        self, flow: http.HTTPFlow, exchange: Exchange, targets: Sequence[LocatedTarget], otherwise: Otherwise
+        self,
+        flow: http.HTTPFlow,
+        exchange: Exchange,
+        targets: Sequence[LocatedTarget],
+        otherwise: Otherwise,
+        body_for: BodyFor,
     ) -> None:
         """Send a request, in its `request` hook, to the first of these targets that answers; who received it is told."""
         request = flow.request
@@ -59,7 +64,7 @@ class Reroute:
             exchange.model,
         )
         sent = partial(self._sent, exchange)
-        self.lead(flow, self._gateway.open(asked, targets, on_sent=sent, otherwise=otherwise))
+        self.lead(flow, self._gateway.open(asked, targets, on_sent=sent, otherwise=otherwise, body_for=body_for))
 
     def lead(self, flow: http.HTTPFlow, door: Door) -> None:
         """Send this request there, in its `request` hook. Host header and body stay as they are, for all who look on."""

@@ -26,6 +26,8 @@ from memory.scan import Scanner
 logger = logging.getLogger(__name__)
 
 MOST_FAILURES = 20
+MOST_REASONS = 50
+OTHER_REASONS = "other reasons"
 FIRST_SCAN_SECONDS = 10.0
 
 OFF = Scan("unscanned", ("off",))
@@ -48,6 +50,8 @@ class ScanRequests:
         """Whether requests are scanned at all: `memory.track_sharing`, which may change while running."""
         self.states: Counter[str] = Counter(complete=0, partial=0, unscanned=0)
         """Scan state -> how many requests."""
+        self.reasons: Counter[str] = Counter()
+        """Why requests were not looked at, or not wholly -> how many; at most `MOST_REASONS`, then `OTHER_REASONS`."""
         self.failures: deque[str] = deque(maxlen=MOST_FAILURES)
         """The last faults of our own, for the status line."""
 
@@ -55,7 +59,7 @@ class ScanRequests:
         if (exchange := self._flows.of(flow)) is None:
             return
         exchange.scan = await self._scan(flow, exchange)
-        self.states[exchange.scan.state] += 1
+        self._count(exchange.scan)
 
     async def websocket_message(self, flow: http.HTTPFlow) -> None:
         if flow.websocket and flow.websocket.messages[-1].from_client:
@@ -66,7 +70,13 @@ class ScanRequests:
         exchange = self._flows.of(flow)
         if exchange is not None and flow.request.timestamp_end is None:
             exchange.scan = TOO_LARGE if flow.error and "body_size_limit" in flow.error.msg else NOT_ARRIVED
-            self.states[exchange.scan.state] += 1
+            self._count(exchange.scan)
+
+    def _count(self, scan: Scan) -> None:
+        self.states[scan.state] += 1
+        for reason in scan.reasons:
+            is_known = reason in self.reasons or len(self.reasons) < MOST_REASONS
+            self.reasons[reason if is_known else OTHER_REASONS] += 1
 
     async def _scan(self, flow: http.HTTPFlow, exchange: Exchange) -> Scan:
         body = self._flows.take_body(flow)
@@ -79,7 +89,7 @@ class ScanRequests:
             if not await self._notes_are_read():
                 return STILL_READING
             snapshot = self._library.snapshot
-            self._flows.scanned_for(flow, snapshot.map)
+            self._flows.scanned_for(flow, snapshot)
             found = await self._find(snapshot.index, body)
         except Exception as error:  # noqa: BLE001 - observation fails open, and shows it
             logger.error("A request could not be scanned: %s", traced(error))  # noqa: TRY400 - without its message
@@ -88,8 +98,10 @@ class ScanRequests:
         return replace(found, sightings=self._carried.marked(exchange, found.sightings))
 
     async def _notes_are_read(self) -> bool:
-        """The first requests after a start wait a while for the notes; later ones never do."""
-        if self._library.snapshot.loaded_at is None:
+        """The first requests after a start wait a while for the notes, and those after a change of the rules until all lines
+        are known that may have to be withheld; others never wait.
+        """
+        if not self._library.is_ready:
             with suppress(TimeoutError):
                 async with asyncio.timeout(FIRST_SCAN_SECONDS):
                     await self._library.scan()

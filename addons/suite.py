@@ -26,18 +26,25 @@ from mitmproxy.addonmanager import Loader
 from mitmproxy.version import VERSION as MITMPROXY_VERSION
 
 from addons.annotate import Annotate
+from addons.authority import Authority
+from addons.certificates import Certificates, certificates_of
+from addons.client_states import clients_json, lines_json
 from addons.clients import ClientTable
 from addons.commands import Commands
 from addons.config import Address, Config, ConfigError, MemoryConfig, ProxyConfig, SourceConfig, load_config
 from addons.config_checks import KINDS
 from addons.config_values import expand_path
+from addons.config_writing import ConfigFile
 from addons.conversation_keys import ConversationKeys
+from addons.conversations import Conversations
 from addons.decide import Decide
 from addons.destinations import Destinations
+from addons.file_settings import FileSettings
 from addons.flows import Flows
 from addons.gateway import Gateway
 from addons.guard import Guard
 from addons.hints import Hints
+from addons.hold import Hold
 from addons.identify import Identify
 from addons.inspector import Inspector
 from addons.lean import Lean
@@ -46,9 +53,12 @@ from addons.mends import Mends
 from addons.own_key import load_or_make_key
 from addons.providers import ProviderTable
 from addons.record import Carried, Record
+from addons.released import Released
 from addons.reload import Reload
+from addons.remember import Remember
 from addons.reroute import Reroute
 from addons.reverse import Reverse
+from addons.rules_service import RulesService
 from addons.scan import ScanRequests
 from addons.send import Send
 from addons.sender import Senders
@@ -56,13 +66,18 @@ from addons.sidecar import SidecarAddon
 from addons.tap import Tap
 from addons.targets import local_targets
 from addons.trust import Trust
+from addons.withhold import Withhold
 from memory.activity import Activity
 from memory.activity_file import FILE_NAME
 from memory.activity_store import ActivityStore
+from memory.exchange import Protocol
 from memory.exposure import Exposure
-from memory.note_library import LibraryOptions, NoteLibrary
+from memory.held import HeldRequests
+from memory.map_layout import FILE_NAME as LAYOUT_FILE
+from memory.map_layout import MapLayout
+from memory.note_library import LibraryOptions, NoteLibrary, Reach
 from memory.notes import MemorySource
-from memory.rules import RuleBook
+from memory.rules import RuleBook, facts_of
 from memory.scan import Scanner
 from memory.sources import make_source
 from memory.sources.own import make_own
@@ -70,6 +85,7 @@ from web.access import Access, Tokens, load_or_make_tokens
 from web.app import Services
 from web.events import EventHub
 from web.server import Sidecar
+from web.settings import NoSettings, Settings
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +109,8 @@ class Suite:
             raise StartError("dashboard.listen: port 0 is for `mitmemory run`, name a port of its own here")
         self.proxy = str(config.proxy.listen)
         """Where the proxy really listens, once it runs."""
+        self.authority = Authority(certificates_of(config.state)) if config.state else None
+        """The one whose certificates clients are shown, once it runs."""
         self.own_ports = {port}
         """Ports of the suite's own pages, to which no client is led."""
         self.providers = ProviderTable(config.providers)
@@ -101,6 +119,7 @@ class Suite:
         self.note_library = make_library(config, self._configured)
         self.exposure = Exposure()
         self.activity = make_activity(config)
+        self.held = HeldRequests()
         self.events = EventHub()
         self.tokens = _tokens(config)
         self.client_key = _client_key(config)
@@ -113,7 +132,15 @@ class Suite:
                 events=self.events,
                 access=Access(self.tokens, port, host=f"[{listen.host}]" if ":" in listen.host else listen.host),
                 status=self.status,
+                rules=RulesService(
+                    lambda: self.config, self.note_library, self.activity, lambda rule: self.record.hits[rule]
+                ),
+                clients=self.clients,
+                settings=self._settings(),
+                held=self.held,
+                targets=self._targets_for,
                 prefix=config.dashboard.prefix,
+                map_layout=MapLayout(config.state / LAYOUT_FILE if config.state else None),
             )
         )
         self.flows = Flows()
@@ -124,7 +151,11 @@ class Suite:
         self.scan = ScanRequests(
             self.note_library, self.flows, carried, enabled=config.memory.track_sharing, scanner=scanner
         )
-        self.tap = Tap(self.flows, conversations, largest_answer=config.proxy.max_body)
+        self.conversations = Conversations(config)
+        self.remember = Remember(self.flows, self.conversations.recorder_of)
+        self.tap = Tap(
+            self.flows, conversations, largest_answer=config.proxy.max_body, on_answer=self.remember.answered
+        )
         self.record = Record(
             self.flows, self.activity, self.exposure, self.events, carried, count=config.mode == "dispatch"
         )
@@ -135,6 +166,7 @@ class Suite:
             largest_body=config.proxy.max_body,
         )
         self.reroute = Reroute(gateway, self.record.sent)
+        self.hold = Hold(self.held, self.record.held)
         self.decide = Decide(
             self.flows,
             self.providers,
@@ -142,7 +174,10 @@ class Suite:
             make_rules(config),
             targets={target.name: target for target in config.targets},
             redirect=self.reroute.redirect,
+            withhold=Withhold(scanner, largest_body=config.proxy.max_body),
+            hold=self.hold,
         )
+        self.note_library.reach(reach_of(self.decide.rules))
         self.hints = Hints(self.providers)
         self.reload = Reload(config, self.apply)
         self.serving = SidecarAddon(
@@ -164,16 +199,21 @@ class Suite:
                 client_of=self.senders.client_of,
                 largest_body=config.proxy.max_body,
                 scanner=scanner,
+                remembers=self.remember.remembers,
             ),
             self.scan,
             self.decide,
+            self.hold,
+            self.remember,
             Send(self.providers, destinations),
+            Released(self.record.released),
             self.tap,
             self.record,
             Annotate(self.flows),
             Inspector(self.providers, keep_flows=config.proxy.keep_flows, keep_bytes=config.proxy.keep_bytes),
             self.hints,
             Commands(self.note_library, scanner, largest_body=config.proxy.max_body),
+            self.conversations,
             self.reload,
             self.serving,
         ]
@@ -199,14 +239,22 @@ class Suite:
         if config.clients != self.config.clients:
             self.config = replace(self.config, clients=config.clients)
             self.senders.table = ClientTable(config.clients, self.client_key)
+            self.conversations.apply(self.config)
+        if config.conversations != self.config.conversations:
+            self.config = replace(self.config, conversations=config.conversations)
+            self.conversations.apply(self.config)
         if config.providers != self.config.providers:
             self.config = replace(self.config, providers=config.providers)
             self.providers.configure(config.providers)
             ctx.options.update(allow_hosts=self.providers.allow_hosts())  # for new connections
         if _policy(config) != _policy(self.config):
+            for rule in {*self.config.rules} - {*config.rules}:
+                del self.record.hits[rule.name]  # what comes under its name now is another rule
             self.config = replace(self.config, rules=config.rules, unscanned=config.unscanned, targets=config.targets)
             self.decide.targets = {target.name: target for target in config.targets}
             self.decide.rules = make_rules(self.config)
+            self.note_library.reach(reach_of(self.decide.rules))
+            self.note_library.refresh_if_old()
         if config.memory == self.config.memory:
             return
         self.config = replace(self.config, memory=config.memory)
@@ -241,19 +289,56 @@ class Suite:
             "dashboard": str(self.config.dashboard.listen),
             "sources": sources,
             "notes": sum(source["notes"] for source in sources),
+            "configuration": str(self.config.file.absolute()) if self.config.file else None,
+            "authority": self.authority.to_json() if self.authority else None,
             "scannedAt": snapshot.to_json()["loadedAt"],
             "trackSharing": self.config.memory.track_sharing,
             "requests": dict(self.scan.states),
+            "notSeen": {
+                "reasons": dict(self.scan.reasons),
+                "untrustingHosts": self.hints.untrusting,
+                "passedThroughHosts": self.hints.passed_through,
+            },
+            "held": len(self.held),
             "clients": self.record.clients.names(),
             "warnings": [
                 *self.reload.warnings,
                 *self.scan.failures,
                 *self.decide.failures,
                 *self.tap.failures,
+                *self.conversations.warnings,
+                *self.remember.warnings,
                 *self.hints.warnings,
                 *self.activity.warnings,
             ],
         }
+
+    def clients(self) -> dict[str, Any]:
+        """`GET api/clients`."""
+        certificates = self.authority.certificates if self.authority else None
+        lines = lines_json(self.config, self.proxy, certificates, os.environ) if certificates else []
+        directory = self.config.conversations_directory
+        return {
+            "clients": clients_json(self.config, self.record.clients),
+            "lines": lines,
+            "conversations": str(directory) if directory else None,
+        }
+
+    async def _take_over(self, file: Path) -> None:
+        await self.reload.look_now(file)
+
+    def _settings(self) -> Settings:
+        if self.config.file is None:
+            return NoSettings()
+        return FileSettings(
+            ConfigFile(self.config.file),
+            allow_process_settings=self.config.dashboard.allow_process_settings,
+            take_over=self._take_over,
+        )
+
+    def _targets_for(self, protocol: Protocol) -> list[str]:
+        """The names of the targets that speak it."""
+        return [target.name for target in self.config.targets if protocol in target.protocols]
 
     def _is_for_a_provider(self, request: http.Request) -> bool:
         return self.providers.find(request.host, request.port) is not None
@@ -311,6 +396,13 @@ def make_rules(config: Config) -> RuleBook | None:
     if config.mode != "dispatch":
         return None
     return RuleBook(config.rules, unscanned=config.unscanned, local_targets=local_targets(config.targets))
+
+
+def reach_of(rules: RuleBook | None) -> Reach | None:
+    """Which notes these rules may withhold from a request; None: none of them withholds any."""
+    if rules is None or not rules.redacts:
+        return None
+    return lambda note: rules.may_redact(facts_of(note))
 
 
 def _policy(config: Config) -> tuple[object, ...]:
@@ -431,6 +523,7 @@ class MitMemory:
         options = ctx.options
         if self._suite is not None:
             self._suite.proxy = str(Address(options.listen_host or "*", options.listen_port or 8080))
+            self._suite.authority = Authority(Certificates(Path(options.confdir).expanduser().absolute()))
             if "web_port" in options:
                 self._suite.own_ports.add(options.web_port)
         if not options.listen_host:

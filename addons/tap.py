@@ -1,5 +1,8 @@
 """Tap: lets every answer stream through as it comes, and reads a copy of it on the way.
 
+Whoever records answers is told of each before its client has the end of it: with the last event of a stream, or with the
+last byte of a document of known length, before these are passed on; else before the end of the message is.
+
 An exception in mitmproxy's stream callable would kill the connection, so nothing that reads the copy may raise out of it.
 """
 
@@ -9,6 +12,7 @@ import asyncio
 import json
 import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 
 from mitmproxy import http
@@ -28,14 +32,18 @@ MOST_FAILURES = 20
 INLINE_BYTES = 256 * 1024
 """An answer that is one JSON document larger than this is read in a thread, so that the streams of others do not stall."""
 
+type OnAnswer = Callable[[http.HTTPFlow, Exchange, Answer], None]
+
 
 class Listener:
     """Reads the copy of one answer. `feed` and `close` never raise: what goes wrong is told to `failed`, once."""
 
     def __init__(self, parts: AnswerParts, headers: http.Headers, limit: int) -> None:
         self._decoder = Decoder(headers.get("content-encoding", ""), limit)
+        self._parts = parts
         self._reader = AnswerReader(parts, headers.get("content-type", ""))
         self._reading = True
+        self._was_over = False
         self.fault: Exception | None = None
         """A fault of our own, which ended the reading."""
 
@@ -49,6 +57,17 @@ class Listener:
         except Exception as error:  # noqa: BLE001 - the client gets its answer whatever becomes of the copy
             logger.error("An answer could not be read: %s", traced(error))  # noqa: TRY400 - without its message
             self._reading, self.fault = False, error
+
+    def over(self) -> Answer | None:
+        """The answer of a stream that has just said that it is over; None: it has not, or it has been given before."""
+        if self._was_over or not self._reading or not self._parts.done:
+            return None
+        self._was_over = True
+        try:
+            return self._parts.answer()
+        except Exception as error:  # noqa: BLE001 - as in `feed`
+            self.fault = self.fault or error
+            return None
 
     def close(self) -> Answer | None:
         try:
@@ -64,8 +83,16 @@ class Listener:
 class Tap:
     """Streams the answers of all flows, requests to models or not, to the byte and without waiting."""
 
-    def __init__(self, flows: Flows, conversations: ConversationKeys, *, largest_answer: int) -> None:
+    def __init__(
+        self,
+        flows: Flows,
+        conversations: ConversationKeys,
+        *,
+        largest_answer: int,
+        on_answer: OnAnswer = lambda _flow, _exchange, _answer: None,
+    ) -> None:
         self._flows = flows
+        self._on_answer = on_answer
         self._conversations = conversations
         self._largest_answer = largest_answer
         self._listeners: dict[str, Listener] = {}
@@ -84,11 +111,20 @@ class Tap:
         if exchange.decision.action == "block":
             return
         listener = self._listen(flow)
+        is_recorded = listener is not None and self._flows.asked_of(exchange) is not None
+        length = _length_of(flow.response.headers) if is_recorded else None
+        if length is not None and INLINE_BYTES < length <= self._largest_answer and _is_document(flow.response.headers):
+            return  # it is read in a thread, and nothing of it may be passed on before
 
         def tee(chunk: bytes) -> bytes:
             exchange.response_bytes += len(chunk)
             if listener is not None:
                 listener.feed(chunk)
+                if is_recorded:
+                    is_last = exchange.response_bytes == length
+                    answer = listener.close() if is_last else listener.over()
+                    if answer is not None:
+                        self._on_answer(flow, exchange, answer)
             return chunk
 
         flow.response.stream = tee
@@ -111,7 +147,10 @@ class Tap:
         listener, exchange = self._listeners.pop(flow.id, None), self._flows.of(flow)
         if listener is None or exchange is None:
             return
-        if exchange.response_bytes > INLINE_BYTES:
+        if flow.response and not flow.response.stream and (body := flow.response.raw_content):
+            exchange.response_bytes = len(body)
+            answer = await asyncio.to_thread(_read_whole, listener, body)
+        elif exchange.response_bytes > INLINE_BYTES:
             answer = await asyncio.to_thread(listener.close)
         else:
             answer = listener.close()
@@ -156,6 +195,23 @@ class Tap:
         exchange.usage = answer.usage
         self._conversations.answered(exchange, answer.id)
         self._flows.answered(flow, answer)
+        self._on_answer(flow, exchange, answer)
 
     def _fail(self, error: Exception) -> None:
         self.failures.append(f"An answer was not read: {type(error).__name__}")
+
+
+def _read_whole(listener: Listener, body: bytes) -> Answer | None:
+    listener.feed(body)
+    return listener.close()
+
+
+def _length_of(headers: http.Headers) -> int | None:
+    """The bytes that the answer says it has."""
+    length = headers.get("content-length", "")
+    return int(length) if length.isascii() and length.isdecimal() else None
+
+
+def _is_document(headers: http.Headers) -> bool:
+    kind: str = headers.get("content-type", "").partition(";")[0]
+    return kind.strip().lower() == "application/json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import AsyncGenerator, Iterator
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, TypedDict, Unpack
 
 from memory.exchange import Exchange
@@ -83,6 +84,16 @@ class Activity:
         entries.reverse()
         for at in range(0, len(entries), EXPORT_CHUNK):
             yield entries[at : at + EXPORT_CHUNK]
+
+    def requests(self, since: datetime | None = None) -> Iterator[dict[str, Any]]:
+        """Entries that began at `since` or later and were sent, or ended unsent, oldest first: as they came in.
+
+        For a thread of its own: it reads all of them, and so may take its time.
+        """
+        after = last_id_before(since)
+        for _, entry in sorted(self._entries.items(), key=itemgetter(0)):
+            if entry["id"] > after and (entry["sentTo"] or entry["outcome"]):
+                yield entry
 
     def start(self) -> None:
         """Open what it is kept in."""

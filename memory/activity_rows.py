@@ -147,6 +147,27 @@ def read_all(connection: sqlite3.Connection, since: datetime | None, at_once: in
         after = max(found)
 
 
+def count_requests(connection: sqlite3.Connection, since: datetime | None) -> int:
+    """How many there are of what `read_requests` reads, or a few more."""
+    found = "SELECT count(*) FROM ledger INDEXED BY ledger_id WHERE id > ? AND client IS NOT NULL"
+    [count] = connection.execute(found, (last_id_before(since),)).fetchone()
+    return int(count)
+
+
+def read_requests(connection: sqlite3.Connection, since: datetime | None) -> Iterator[dict[str, Any]]:
+    """What the first row of every exchange says that began at `since` or later, oldest first.
+
+    It is written when the body goes out, or when the exchange ends without that: the request is whole then, and nothing
+    that rules ask about changes later. So this takes a quarter of the time of `read_all`.
+    """
+    found = "SELECT id, entry FROM ledger WHERE id > ? AND client IS NOT NULL ORDER BY id, number"
+    before = None
+    for identifier, text in connection.execute(found, (last_id_before(since),)):
+        if identifier != before and "startedAt" in (said := _read(text)):
+            before = identifier
+            yield said
+
+
 def verify_rows(connection: sqlite3.Connection, *, sought: str | None = None) -> Verdict:
     """Go along the whole chain as it is now, whoever writes meanwhile. Raises sqlite3.Error where there is none."""
     connection.execute("BEGIN")

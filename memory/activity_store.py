@@ -10,14 +10,15 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Unpack
 
 from memory.activity import EXPORT_CHUNK, LARGEST_PAGE, Activity, Filters
 from memory.activity_file import NewerSchemaError, open_to_read
-from memory.activity_rows import Found, read_all, read_page
+from memory.activity_rows import Found, read_all, read_page, read_requests
 from memory.activity_writer import LedgerWriter, explain
 from memory.exchange import Exchange
 
@@ -92,6 +93,19 @@ class ActivityStore(Activity):
                 yield chunk
         finally:
             await asyncio.to_thread(close)
+
+    def requests(self, since: datetime | None = None) -> Iterator[dict[str, Any]]:
+        """As in `Activity`: what the file holds, what is in memory where there is no file that can be read.
+
+        Raises sqlite3.Error when the file becomes unreadable in the midst of it.
+        """
+        try:
+            connection = open_to_read(self.file)
+        except (sqlite3.Error, NewerSchemaError):
+            yield from super().requests(since)
+            return
+        with closing(connection):
+            yield from read_requests(connection, since)
 
     async def flush(self) -> None:
         await asyncio.to_thread(self._writer.flush)

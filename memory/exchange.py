@@ -167,6 +167,9 @@ class Exchange:
     """`host:port` that the request is for, before any redirect."""
     side_request: bool = False
     scan: Scan = field(default_factory=lambda: Scan("unscanned", ("not yet scanned",)))
+    """What was found in the body as its client sent it."""
+    left: Scan | None = None
+    """What is found in the body that is sent, where something was withheld from it; None: it is sent as it came."""
     decision: Decision = field(default_factory=Decision)
     sent_to: list[SentTo] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
@@ -175,6 +178,11 @@ class Exchange:
     status: int | None = None
     outcome: Outcome | None = None
     finished_at: datetime | None = None
+
+    @property
+    def shared(self) -> tuple[Sighting, ...]:
+        """The notes that a model gets to see, or would."""
+        return (self.left or self.scan).sightings
 
     def to_json(self) -> dict[str, Any]:
         """The activity entry of design.md. It holds no text of the request."""

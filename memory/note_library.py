@@ -23,6 +23,9 @@ from memory.sources import BuiltInSource, IncrementalSource
 
 logger = logging.getLogger(__name__)
 
+type Reach = Callable[[Note], bool]
+"""Which notes a rule may withhold from a request."""
+
 type Progress = Callable[[str, int, int], None]
 """Told (source name, notes read, notes in all) during a scan, on the thread that reads."""
 
@@ -102,6 +105,9 @@ class NoteLibrary:
         self._configured = 0
         self._last: dict[str, Loaded] = {}
         """Source name -> its last load, without text."""
+        self._reach: Reach | None = None
+        self._reached: Reach | None = None
+        """That of the snapshot."""
         self.snapshot = Snapshot(
             map=NoteMap(),
             index=NoteIndex.build(()),
@@ -126,6 +132,13 @@ class NoteLibrary:
             if progress is not None:
                 self._listeners.remove(progress)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the snapshot is what requests are to be judged by: the notes are read, and all lines of those are known
+        that rules may withhold.
+        """
+        return self.snapshot.loaded_at is not None and self._reached is self._reach
+
     def refresh_if_old(self) -> None:
         """Start a scan in the background if the last one is older than `refresh_interval`. Returns at once."""
         age = None if self._scanned is None else time.monotonic() - self._scanned
@@ -149,6 +162,16 @@ class NoteLibrary:
         self._configured += 1
         self._scanned = None
 
+    def reach(self, reach: Reach | None) -> None:
+        """Say anew which notes may be withheld (None: none): hashes of all their lines are kept from the next scan on, for
+        which those of them are read again whose lines are not known. As with `configure`, none is started here.
+        """
+        if reach is self._reach:
+            return
+        self._reach = reach
+        self._configured += 1
+        self._scanned = None
+
     async def aclose(self) -> None:
         """End a running scan, whose thread stops at the next note, and leave what the next start can use."""
         self._closed = True
@@ -169,13 +192,15 @@ class NoteLibrary:
             logger.error("the scan of the notes failed", exc_info=error)
 
     async def _scan(self) -> Snapshot:
-        configured, sources = self._configured, self._sources
+        configured, sources, reach = self._configured, self._sources, self._reach
         is_first = not self._last
-        loaded = [await self._load(source) for source in sources]
-        note_map, index, kept = await asyncio.to_thread(self._build, loaded)
+        unknown = await asyncio.to_thread(self._with_unknown_lines, reach)
+        loaded = [await self._load(source, is_unknown=source.name in unknown) for source in sources]
+        note_map, index, kept = await asyncio.to_thread(self._build, loaded, reach)
         if configured != self._configured:
             return await self._scan()
         self._last = {one.source.name: one for one in kept}
+        self._reached = reach
         snapshot = self._publish(note_map, index, tuple(_state(one.source, one) for one in kept))
         if is_first:
             await asyncio.to_thread(self._save)
@@ -192,7 +217,19 @@ class NoteLibrary:
             listener(self.snapshot)
         return self.snapshot
 
-    async def _load(self, source: MemorySource) -> Loaded:
+    def _with_unknown_lines(self, reach: Reach | None) -> set[str]:
+        """The sources with notes that may be withheld, and of which not all lines are known."""
+        if reach is None or reach is self._reached:
+            return set()
+        known = self.snapshot.index.every_line
+        return {
+            name
+            for name, one in self._last.items()
+            if any(note.id not in known and reach(note) for note in self._until_closed(one.notes))
+        }
+
+    async def _load(self, source: MemorySource, *, is_unknown: bool) -> Loaded:
+        """`is_unknown`: all of it is read, whatever has changed."""
         if isinstance(source, BuiltInSource):
             if not source.enabled:
                 return Loaded(source)
@@ -202,7 +239,7 @@ class NoteLibrary:
             last = None
             if self._cache is not None and isinstance(source, IncrementalSource):
                 await asyncio.to_thread(source.restore, self._cache)
-        loaded = await load_source(source, last)
+        loaded = await load_source(source, None if is_unknown else last)
         if loaded.error and (source.name, loaded.error) not in {(one.name, one.error) for one in self.snapshot.sources}:
             logger.warning("source %s: %s", source.name, loaded.error)
         return loaded
@@ -213,12 +250,13 @@ class NoteLibrary:
         for listener in tuple(self._listeners):
             listener(source, done, total)
 
-    def _build(self, loaded: Sequence[Loaded]) -> tuple[NoteMap, NoteIndex, list[Loaded]]:
+    def _build(self, loaded: Sequence[Loaded], reach: Reach | None) -> tuple[NoteMap, NoteIndex, list[Loaded]]:
         """(map, index, the loads without text): map and index are the old ones where they say the same."""
         old = self.snapshot
         notes = [note for one in loaded for note in one.notes]
         before = [note for one in self._last.values() for note in one.notes]
-        if self._last and len(notes) == len(before) and all(map(operator.is_, notes, before)):
+        is_same_reach = reach is self._reached
+        if self._last and is_same_reach and len(notes) == len(before) and all(map(operator.is_, notes, before)):
             return old.map, old.index, list(loaded)
         index = NoteIndex.build(
             self._until_closed(notes),
@@ -227,6 +265,7 @@ class NoteLibrary:
             mentions=self.options.mentions,
             fold_paths=sys.platform in {"win32", "darwin"},
             quotes=self.options.quotes,
+            reachable=reach,
             previous=old.index,
         )
         kept = [one.without_text() for one in loaded]

@@ -146,7 +146,13 @@ class SuiteProcess:
             time.sleep(0.02)
 
     def api(
-        self, path: str, *, method: str = "GET", token: str | None = "admin", headers: Mapping[str, str] | None = None
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        token: str | None = "admin",
+        headers: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
     ) -> Answer:
         """Ask the dashboard's API directly; `token` names one of the two, None sends none."""
         request = urllib.request.Request(self.dashboard + path, method=method)
@@ -154,7 +160,7 @@ class SuiteProcess:
             request.add_header("Authorization", f"Bearer {self.tokens[token]}")
         if method != "GET":
             request.add_header("Content-Type", "application/json")
-            request.data = b"{}"
+            request.data = json.dumps(body or {}).encode()
         for name, value in (headers or {}).items():
             request.add_header(name, value)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -165,10 +171,10 @@ class SuiteProcess:
             with error:
                 status, data, got = error.code, error.read(), error.headers
         try:
-            body = json.loads(data)
+            answered = json.loads(data)
         except ValueError:
-            body = data.decode("utf-8", "replace")
-        return Answer(status, body, dict(got))
+            answered = data.decode("utf-8", "replace")
+        return Answer(status, answered, dict(got))
 
     def activity(self, count: int = 1, *, finished: bool = True) -> list[dict[str, Any]]:
         """The entries of the activity, newest first, once there are `count` and each has its outcome."""

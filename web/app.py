@@ -8,29 +8,39 @@ An address is a line in `routes`; what it is for stands in docs/api.md, and a te
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from memory.activity import Activity
 from memory.exposure import Exposure
+from memory.held import HeldRequests
+from memory.map_layout import MapLayout
 from memory.note_library import NoteLibrary
 from web.access import Access, Role
 from web.api import ActivityApi, MapApi, StatusApi
+from web.clients_api import Clients, ClientsApi, no_clients
+from web.communities_api import CommunitiesApi
 from web.events import EventHub
 from web.guard import Handler, add_headers, answer_errors, guard
+from web.held_api import HeldApi, TargetsFor
+from web.layout_api import LayoutApi
 from web.pages import page, static_file
+from web.rules_api import NoRules, Rules, RulesApi
+from web.settings import NoSettings, Settings
+from web.sources_api import SourcesApi
 
 LARGEST_BODY = 2**20
-"""Bytes of a request's body; no address of the API needs more."""
+"""Bytes of a request's body; only the layout may be larger (`web.layout_api.LARGEST_LAYOUT`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
     """What the dashboard shows and changes. `status` gives the JSON of `GET api/status`.
 
-    `prefix` is the path that everything lies under, as when a reverse proxy shares a host.
+    `clients` gives the JSON of `GET api/clients`, `settings` changes mitm.yaml; `targets` gives the names of the targets
+    that speak a protocol. `prefix` is the path that everything lies under, as when a reverse proxy shares a host.
     """
 
     note_library: NoteLibrary
@@ -39,7 +49,13 @@ class Services:
     events: EventHub
     access: Access
     status: Callable[[], dict[str, Any]]
+    rules: Rules = field(default_factory=NoRules)
+    held: HeldRequests = field(default_factory=HeldRequests)
+    targets: TargetsFor = lambda _: ()
+    clients: Clients = no_clients
+    settings: Settings = field(default_factory=NoSettings)
     prefix: str = "/"
+    map_layout: MapLayout = field(default_factory=MapLayout)
 
     @property
     def root(self) -> str:
@@ -60,24 +76,42 @@ class Route(NamedTuple):
     role: Role
 
 
-def routes(services: Services, map_api: MapApi) -> list[Route]:
+def routes(services: Services, map_api: MapApi, held_api: HeldApi) -> list[Route]:
     activity_api = ActivityApi(services.activity)
+    rules_api = RulesApi(services.rules)
+    sources_api = SourcesApi(services.settings)
+    clients_api = ClientsApi(services.clients, services.activity, services.settings)
+    layout_api = LayoutApi(services.map_layout, services.note_library)
     return [
         Route("GET", "", page("memory.html"), "read_only"),
         Route("GET", "live", page("live.html"), "read_only"),
+        Route("GET", "activity", page("activity.html"), "read_only"),
+        Route("GET", "rules", page("rules.html"), "read_only"),
+        Route("GET", "setup", page("setup.html"), "read_only"),
         Route("GET", "static/{path:.+}", static_file, "read_only"),
         Route("GET", "api/memory", map_api.get, "read_only"),
         Route("POST", "api/memory/refresh", map_api.refresh, "admin"),
         Route("POST", "api/memory/exposure/reset", map_api.reset_exposure, "admin"),
+        Route("GET", "api/memory/sources", sources_api.get, "read_only"),
+        Route("PUT", "api/memory/sources", sources_api.put, "admin"),
+        Route("GET", "api/memory/communities", CommunitiesApi(services.note_library).get, "read_only"),
+        Route("GET", "api/memory/layout", layout_api.get, "read_only"),
+        Route("PUT", "api/memory/layout", layout_api.put, "admin"),
         Route("GET", "api/events", services.events.serve, "read_only"),
         Route("GET", "api/activity", activity_api.get, "read_only"),
         Route("GET", "api/activity/export", activity_api.export, "read_only"),
+        Route("GET", "api/rules", rules_api.get, "read_only"),
+        Route("POST", "api/rules/test", rules_api.test, "admin"),
+        Route("GET", "api/held", held_api.get, "read_only"),
+        Route("POST", "api/held/{activityId}", held_api.decide, "admin"),
+        Route("GET", "api/clients", clients_api.get, "read_only"),
+        Route("PATCH", "api/clients/{client}", clients_api.patch, "admin"),
         Route("GET", "api/status", StatusApi(services.status, services.access, services.events).get, "read_only"),
     ]
 
 
 def create_app(services: Services) -> web.Application:
-    """The application, ready for a runner. While it runs it tells open pages when the map changes."""
+    """The application, ready for a runner. While it runs it tells open pages when the map or what is on hold changes."""
     root = services.root
     roles: dict[web.AbstractRoute, Role] = {}
     app = web.Application(
@@ -86,17 +120,20 @@ def create_app(services: Services) -> web.Application:
     )
     app[SERVICES] = services
     map_api = MapApi(services.note_library, services.exposure, services.events)
-    for route in routes(services, map_api):
+    held_api = HeldApi(services.held, services.targets, services.events)
+    for route in routes(services, map_api, held_api):
         roles[app.router.add_route(route.method, root + route.path, route.handler)] = route.role
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(end_streams)
 
-    async def follow_map(_: web.Application) -> AsyncIterator[None]:
+    async def follow_changes(_: web.Application) -> AsyncIterator[None]:
         services.note_library.on_change.append(map_api.tell_change)
+        services.held.on_change.append(held_api.tell_change)
         yield
+        services.held.on_change.remove(held_api.tell_change)
         services.note_library.on_change.remove(map_api.tell_change)
 
-    app.cleanup_ctx.append(follow_map)
+    app.cleanup_ctx.append(follow_changes)
     return app
 
 

@@ -55,6 +55,7 @@ interface SightingEntry {
   matched: number;
   distinctive: number;
   resent: boolean;
+  evidence?: { pointer: string; lines: number; grade: SightingEntry["grade"] }[];
 }
 
 type Action = "allow" | "block" | "redact" | "redirect" | "hold";
@@ -86,6 +87,17 @@ interface ActivityEntry {
   sideRequest: boolean;
 }
 
+type HeldState = "waiting" | "released" | "blocked" | "redirected" | "expired" | "left";
+
+/** A request on hold; `targets` are those that it can be sent to. */
+interface HeldEntry {
+  id: string;
+  since: string;
+  until: string;
+  entry: ActivityEntry;
+  targets: string[];
+}
+
 /** What the status line reads of `GET api/status`; whatever is missing is left out of the line. */
 interface SuiteStatus {
   proxy?: string | null;
@@ -98,6 +110,103 @@ interface SuiteStatus {
   /** `memory.track_sharing` of mitm.yaml. */
   trackSharing?: boolean;
   role?: "admin" | "read_only";
+  /** Requests that wait for a person. */
+  held?: number;
+  versions?: Record<string, string>;
+  inspector?: string | null;
+  dashboard?: string;
+  /** The file that the suite was started with. */
+  configuration?: string | null;
+  authority?: AuthorityState | null;
+  notSeen?: { reasons: Record<string, number>; untrustingHosts: string[]; passedThroughHosts: string[] };
+}
+
+interface AuthorityState {
+  certificate: string;
+  bundle: string;
+  made: boolean;
+  validUntil: string | null;
+  /** null: it cannot be told. */
+  systemTrusts: boolean | null;
+  problem: string | null;
+}
+
+/** A source as mitm.yaml has it. */
+interface SourceSetting {
+  name: string;
+  kind: string;
+  path: string | null;
+  exclude: string[];
+  extensions: string[];
+  enabled: boolean;
+}
+
+/** `GET api/memory/sources`. */
+interface SourceSettings {
+  sources: SourceSetting[];
+  version: string;
+  file: string | null;
+  allowProcessSettings: boolean;
+  claudeCode: string | null;
+}
+
+/** A client of `GET api/clients`. */
+interface ClientState {
+  client: string;
+  name: string;
+  configured: boolean;
+  mode: string;
+  memoryEnabled: boolean;
+  matches: { listen: string | null; proxyUser: string | null; apiKey: boolean; userAgent: string | null } | null;
+  requests: number;
+  lastSeen: string | null;
+}
+
+/** `GET api/clients`. */
+interface ClientStates {
+  clients: ClientState[];
+  lines: ClientLines[];
+  /** The folder in which conversations are stored; null: nowhere. */
+  conversations: string | null;
+}
+
+type Shell = "bash" | "zsh" | "fish" | "powershell";
+
+/** What points one client at the proxy. */
+interface ClientLines {
+  client: string | null;
+  name: string | null;
+  command: string | null;
+  shells: Partial<Record<Shell, string>>;
+  problem: string | null;
+}
+
+/** A rule as mitm.yaml writes it, with its hits since the suite's start. */
+interface RuleEntry {
+  name: string;
+  when: Record<string, string | string[]>;
+  then: Action;
+  targets?: string[];
+  otherwise?: "block" | "allow";
+  placeholder?: string;
+  hold_for?: number;
+  hits: number;
+}
+
+/** `GET api/rules`. */
+interface RuleList {
+  mode: "annotate" | "dispatch";
+  countedSince: string | null;
+  rules: RuleEntry[];
+  notes: (RuleEntry & { share: string; count: number; notes: { id: string; title: string }[] })[];
+  unscanned: { name: string; setting: "block" | "allow" | null; cloud: "block" | "allow"; local: "block" | "allow"; hits: number } | null;
+}
+
+/** `POST api/rules/test`. */
+interface RuleTest {
+  tested: number;
+  actions: Partial<Record<Action, number>>;
+  rules: { name: string; action: Action; hits: number; examples: string[] }[];
 }
 
 interface Window {

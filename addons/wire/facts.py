@@ -19,6 +19,8 @@ class RequestFacts:
     """The first message as canonical JSON: what tells conversations apart where the client gives no key."""
     previous: str | None = None
     """The id of the answer that this request goes on from, instead of repeating what came before it."""
+    continues: bool = False
+    """It holds only what is new: what came before it is kept by the provider."""
     side_request: bool = False
     """Not a turn of a conversation: counting tokens, choosing a model, naming a chat."""
 

@@ -33,23 +33,24 @@ class OpenAIResponses:
     def read(self, path: str, headers: Mapping[str, str], body: Any) -> RequestFacts:
         body = _request(body)
         given = member(body, "input")
+        kept = text_of(body, "conversation") or text_of(body, "conversation", "id")
+        previous = text_of(body, "previous_response_id")
         conversation = (
-            header(headers, "session-id", "session_id", "conversation_id")
-            or text_of(body, "prompt_cache_key")
-            or text_of(body, "conversation")
-            or text_of(body, "conversation", "id")
+            header(headers, "session-id", "session_id", "conversation_id") or text_of(body, "prompt_cache_key") or kept
         )
         return RequestFacts(
             model=text_of(body, "model") or "",
             conversation=conversation,
             opening=text_of(given) or first_of_role(given),
-            previous=text_of(body, "previous_response_id"),
+            previous=previous,
+            continues=previous is not None or kept is not None,
             side_request=not path.endswith("/responses") or _codex_aside(headers, body),
         )
 
     def content(self, path: str, body: Any) -> RequestContent:  # noqa: ARG002 - one shape for all
         body = _request(body)
         given = member(body, "input")
+        given = given if isinstance(given, str) else list(items(given))  # it is read twice, and may not be decoded yet
         messages = iter((Message("user", clean(given)),)) if isinstance(given, str) else _messages(given)
         offered = [member(body, "tools")] + [one.get("tools") for one in objects(given) if "tools" in one]
         names = [name for tools in offered for name in _names(tools)]

@@ -9,12 +9,13 @@
 | `judging.py`    | `judge`: the verdicts of one request, and the strictest of them                  |
 | `faults.py`     | rules that can never apply                                                       |
 | `dry_run.py`    | what rules would have done with recorded requests                                |
+| `written.py`    | rules as mitm.yaml writes them, for the API                                      |
 """
 
 from memory.rules.book import RuleBook
 from memory.rules.conditions import Rule, When
 from memory.rules.dry_run import DryRun, dry_run
-from memory.rules.facts import Facts, NoteFacts, NotesFacts
+from memory.rules.facts import Facts, NoteFacts, NotesFacts, facts_of
 from memory.rules.faults import Known, RuleFault, faults_of
 from memory.rules.judging import Judged, both, judge
 
@@ -31,6 +32,7 @@ __all__ = [
     "When",
     "both",
     "dry_run",
+    "facts_of",
     "faults_of",
     "judge",
 ]

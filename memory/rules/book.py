@@ -29,7 +29,9 @@ MOST_REQUESTS = 1_000
 SHARE_RULES = tuple(f"share: {share}" for share in SHARES)
 """What the rules are called that notes carry in their own frontmatter."""
 UNSCANNED_RULE = "unscanned: block"
-RESERVED = frozenset({*SHARE_RULES, UNSCANNED_RULE})
+BY_A_PERSON = "blocked by a person"
+"""Stands for the rule where a person who was asked did not let a request go."""
+RESERVED = frozenset({*SHARE_RULES, UNSCANNED_RULE, BY_A_PERSON})
 """Names that no rule of the user's may have."""
 
 
@@ -90,6 +92,7 @@ class RuleBook:
         about_notes = _bits(when.is_about_notes for when in conditions)
         self._seen = {kind: by.rules(kind) & about_notes for kind in SEEN}
         self._about_requests = _bits(not when.is_about_notes for when in conditions)
+        self._redacting = _bits(rule.then == "redact" for rule in self.rules)
         self._covering = _bits(when.coverage is not None for when in conditions)
         self._coverage = _Coverage([when.coverage for when in conditions])
         self._counting = _bits(when.notes is not None for when in conditions)
@@ -110,6 +113,15 @@ class RuleBook:
         if to == "cloud":
             return self.unscanned == "block" or self.restricts_cloud(facts)
         return self.unscanned == "block" and not redirected
+
+    @property
+    def redacts(self) -> bool:
+        """Whether any rule does. What notes say themselves (`share`) never leads to that."""
+        return bool(self._redacting)
+
+    def may_redact(self, note: NoteFacts) -> bool:
+        """Whether a rule may withhold this note from some request: then all of its lines must be known."""
+        return bool(self._redacting & self._of_note(note))
 
     def find(self, facets: Facets, sightings: Sequence[Sighted], facts: Facts) -> Found:
         """The first rule that each sighting meets, and the first that the request itself meets.

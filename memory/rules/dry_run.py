@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from memory.exchange import Action, By, Grade
+from memory.exchange import Action, By, Grade, Place, ScanState
 from memory.rules.book import MOST_REQUESTS, RuleBook
 from memory.rules.facts import Facts, NoteFacts, facts_of_id
 from memory.rules.judging import Judged, judge
 
 MOST_EXAMPLES = 5
+MOST_DECISIONS = 20_000
+"""Decisions remembered: agents send the same notes again with every turn."""
 
 
 @dataclass(slots=True)
@@ -59,14 +61,25 @@ def dry_run(rules: RuleBook, entries: Iterable[Mapping[str, Any]], facts: Facts)
     hits = {rule.name: RuleHits(rule.name, rule.then, 0, []) for rule in rules.all}
     actions: Counter[Action] = Counter()
     requests = lru_cache(MOST_REQUESTS)(Judged)
+
+    @lru_cache(MOST_DECISIONS)
+    def judged(facets: tuple[str, str, str, Place, ScanState], *seen: _Seen) -> tuple[Action, tuple[RuleHits, ...]]:
+        decision = judge(rules, requests(*facets), seen, known)
+        return decision.action, tuple([hits[name] for name in dict.fromkeys(part.rule for part in decision.parts)])
+
     for entry in entries:
-        request = requests(entry["client"], entry["provider"], entry["model"], entry["to"], entry["scan"]["state"])
-        decision = judge(rules, request, [_seen(note) for note in entry["notes"]], known)
-        actions[decision.action] += 1
-        for name in dict.fromkeys(part.rule for part in decision.parts):
-            hits[name].add(entry["id"])
+        action, hit = judged(_facets(entry), *map(_seen, entry["notes"]))
+        actions[action] += 1
+        for rule in hit:
+            rule.add(entry["id"])
     own = {rule.name for rule in rules.rules}
     return DryRun(actions.total(), dict(actions), tuple(one for one in hits.values() if one.hits or one.name in own))
+
+
+def _facets(entry: Mapping[str, Any]) -> tuple[str, str, str, Place, ScanState]:
+    # An entry says where the body went in the end: what a rule has led elsewhere was for a cloud.
+    to: Place = "cloud" if entry["decision"]["action"] == "redirect" else entry["to"]
+    return entry["client"], entry["provider"], entry["model"], to, entry["scan"]["state"]
 
 
 class _Seen(NamedTuple):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from addons.demo.authority import AuthorityPaths
+from memory.rules import Rule
+from tests.addons.desk import Desk
 from tests.harness import Loop, RawRequest, RawUpstream, Respond, SuiteProcess
 
 HARBOUR = """---
@@ -89,3 +91,18 @@ def suite(
     config = configuration(vault, {"anthropic": f"https://127.0.0.1:{upstream.port}"})
     with SuiteProcess(tmp_path_factory.mktemp("suite"), config, trust=authority.authority) as running:
         yield running
+
+
+@pytest.fixture
+async def desk_of() -> AsyncIterator[Callable[..., Any]]:
+    """`await desk_of(*rules, …)`: a `Desk` whose notes are read."""
+    made: list[Desk] = []
+
+    async def make(*rules: Rule, **more: Any) -> Desk:
+        made.append(Desk(*rules, **more))
+        await made[-1].note_library.scan()
+        return made[-1]
+
+    yield make
+    for desk in made:
+        await desk.note_library.aclose()

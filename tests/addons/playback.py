@@ -61,6 +61,8 @@ class Playback:
     plays: Mapping[str, Played] = field(default_factory=dict)
     bodies: dict[str, bytes] = field(default_factory=dict)
     """What was received for each of them."""
+    headers: dict[str, list[tuple[bytes, bytes]]] = field(default_factory=dict)
+    """With which headers."""
     port: int = 0
 
     async def application(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -77,6 +79,7 @@ class Playback:
                 break
         name = dict(scope["headers"])[b"x-play"].decode()
         self.bodies[name] = body
+        self.headers[name] = list(scope["headers"])
         played = self.plays[name]
         headers = [(b"content-type", played.recorded.content_type.encode())]
         if played.encoding != "identity":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -13,61 +13,20 @@ from typing import Any
 import pytest
 from mitmproxy import http
 
-from addons.conversation_keys import ConversationKeys
-from addons.decide import FAULT, Decide, explanation
-from addons.destinations import Destinations
-from addons.flows import Flows
-from addons.identify import Identify
-from addons.providers import ProviderTable
-from addons.record import Carried
-from addons.scan import ScanRequests
+from addons.config_values import Upstream
+from addons.decide import FAULT
+from addons.explanation import explanation
+from addons.gateway import Failure
+from addons.outgoing import UnsuitableError
+from addons.targets import TargetConfig
 from memory.exchange import Decision, Exchange, RulePart, Scan
-from memory.note_library import NoteLibrary
-from memory.notes import MemoryDocument
+from memory.held import Released
 from memory.rules import Rule, RuleBook, When
-from tests.addons.parts import MESSAGES, TIDES, Shelf, content, exchange_of, flow_to, reference, seen
+from tests.addons.desk import Desk
+from tests.addons.parts import MESSAGES, TIDES, content, exchange_of, flow_to, reference, seen
 
 ASKED = {"model": "claude-test", "messages": [{"role": "user", "content": TIDES}]}
 STAY = Rule("tides stay home", When(note=("vault/Tides.md",), to="cloud"), "block")
-
-
-class Desk:
-    """The stages up to `Decide`, as a flow meets them; a stage that raises is passed over, as mitmproxy does it."""
-
-    def __init__(self, *rules: Rule, share: str | None = None, **more: Any) -> None:
-        self.note_library = NoteLibrary([Shelf([MemoryDocument("Tides.md", TIDES, share=share)])])
-        providers, self.flows = ProviderTable(), Flows()
-        self.identify = Identify(
-            providers, Destinations(), self.flows, ConversationKeys(), client_of=lambda _: "codex", largest_body=10**6
-        )
-        self.scan = ScanRequests(self.note_library, self.flows, Carried(), enabled=True)
-        self.decide = Decide(self.flows, providers, self.note_library, RuleBook(rules, **more))
-
-    async def send(self, flow: http.HTTPFlow) -> Exchange | None:
-        for stage in (self.identify.requestheaders, self.identify.request, self.scan.request, self.decide.request):
-            try:
-                waiting = stage(flow)
-                if waiting is not None:
-                    await waiting
-            except ZeroDivisionError:
-                continue
-        with suppress(ZeroDivisionError):
-            return self.flows.of(flow)
-        return None
-
-
-@pytest.fixture
-async def desk_of() -> AsyncIterator[Callable[..., Any]]:
-    made: list[Desk] = []
-
-    async def make(*rules: Rule, **more: Any) -> Desk:
-        made.append(Desk(*rules, **more))
-        await made[-1].note_library.scan()
-        return made[-1]
-
-    yield make
-    for desk in made:
-        await desk.note_library.aclose()
 
 
 async def test_what_no_rule_keeps_is_sent(desk_of: Callable[..., Any]) -> None:
@@ -177,7 +136,7 @@ OUTSIDE = ("explanation", "_named", "_refuse", "refusal", "_error")
 """What makes the answer of a request that has been blocked already."""
 
 
-def steps(desk: Desk, send: Coroutine[Any, Any, Any]) -> list[tuple[Any, str]]:
+async def steps(send: Awaitable[Any]) -> list[tuple[Any, str]]:
     """Every function of ours that a request meets on its way to the decision, as (owner, name)."""
     met: dict[str, tuple[Any, str]] = {}
 
@@ -194,31 +153,70 @@ def steps(desk: Desk, send: Coroutine[Any, Any, Any]) -> list[tuple[Any, str]]:
 
     sys.setprofile(note)
     try:
-        with suppress(StopIteration):
-            while True:
-                send.send(None)
+        await send
     finally:
         sys.setprofile(None)
     return [step for name, step in sorted(met.items()) if name.rpartition(".")[2] not in OUTSIDE]
 
 
+async def bodies_sent(desk: Desk, flow: http.HTTPFlow) -> list[bytes]:
+    """The bodies that go anywhere: on the straight way, to a target, or back from there."""
+    await desk.send(flow)
+    if not desk.led:
+        return [] if flow.response else [flow.request.raw_content or b""]
+    [(targets, otherwise, body_for)] = desk.led
+    sent = []
+    raw = flow.request.raw_content or b""
+    with suppress(ZeroDivisionError, UnsuitableError):
+        sent.append(await body_for(targets[0]) or raw)
+    with suppress(ZeroDivisionError):
+        way = await otherwise([Failure("home", "is on fire")])
+        if not isinstance(way, str):
+            sent.append(way.body or raw)
+    return sent
+
+
+async def lets_go(*_: Any) -> Released:
+    return Released("released")
+
+
+STRIP = Rule("tides are stripped", When(note=("vault/Tides.md",)), "redact")
+ASK = Rule("ask me", When(client=("codex",), to="cloud"), "hold")
+GO_HOME = Rule("go home", When(client=("codex",), to="cloud"), "redirect", ("home",), "allow")
+HOME = TargetConfig("home", Upstream("http", "127.0.0.1", 11434), ("anthropic",))
+STRIPPED = json.dumps({**ASKED, "messages": [{"role": "user", "content": "[withheld]\n[withheld]\n"}]}).encode()
+
+WAYS: dict[str, tuple[tuple[Rule, ...], dict[str, Any], list[bytes], set[str]]] = {
+    "block": ((STAY,), {}, [], {"Identify._begin", "ScanRequests._find", "Decide._case_of", "RuleBook.find", "NotesFacts.of"}),
+    "redact": ((STRIP,), {}, [STRIPPED], {"Withhold.__call__", "Decide._send", "Case.settled", "BodyTexts.spliced"}),
+    "hold": ((ASK, STRIP), {"hold": lets_go}, [STRIPPED], {"Decide._ask", "Case.judged", "Wanted.among"}),
+    "redirect": (
+        (GO_HOME, STRIP), {"targets": [HOME]}, [STRIPPED, STRIPPED], {"Lead.on", "Lead._origin", "addons.lead.settle", "addons.outgoing.locate"}
+    ),
+}  # fmt: skip
+"""What is done -> rules and more of the desk, what is sent where nothing is broken, and steps that it takes among others."""
+
+
+@pytest.mark.parametrize("way", WAYS)
 async def test_a_fault_at_any_step_sends_nothing_that_a_rule_could_keep(
-    desk_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    desk_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    desk = await desk_of(STAY)
-    found = steps(desk, desk.send(flow_to(body=ASKED)))
+    rules, more, whole, expected = WAYS[way]
+    assert await bodies_sent(await desk_of(*rules, **more), flow_to(body=ASKED)) == whole
+    found = await steps(bodies_sent(await desk_of(*rules, **more), flow_to(body=ASKED)))
     names = [f"{owner.__name__}.{name}" for owner, name in found]
-    assert {"Identify._begin", "ScanRequests._find", "Decide._judge_of", "RuleBook.find", "NotesFacts.of"} <= set(names)
+    assert expected <= set(names)
     assert len(names) > 80
     passed = []
     for (owner, name), step in zip(found, names, strict=True):
         if step in ("Decide.request", "Decide._fail", "traced"):
             continue  # these are what catches it
-        flow, fresh = flow_to(body=ASKED), await desk_of(STAY)
+        flow, fresh = flow_to(body=ASKED), await desk_of(*rules, **more)
         with monkeypatch.context() as broken_there:
             broken_there.setattr(owner, name, broken)
-            await fresh.send(flow)
-        if flow.response is None or flow.response.status_code != 400:
+            sent = await bodies_sent(fresh, flow)
+        is_refused = flow.response is not None and flow.response.status_code == 400
+        if any(body not in whole for body in sent) or not (sent or fresh.led or is_refused):
             passed.append(step)
     assert passed == []
 

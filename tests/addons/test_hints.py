@@ -48,6 +48,7 @@ def test_a_host_that_looks_like_a_provider_and_is_none(host: str, noticed: bool)
         "in mitm.yaml"
     )
     assert hints.warnings == ([expected] if noticed else [])
+    assert hints.passed_through == ([host.lower()] if noticed else [])
 
 
 def test_a_configured_host_is_none() -> None:

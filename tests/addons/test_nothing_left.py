@@ -21,6 +21,7 @@ from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
+from addons.clients import ClientConfig, MatchConfig
 from addons.config import Address, Config, DashboardConfig, ProxyConfig
 from addons.launcher import Running, _master, claim_ports
 from addons.providers import ProviderConfig
@@ -204,6 +205,7 @@ async def stage(tmp_path: Path, _log_handlers: None) -> AsyncIterator[Stage]:
         proxy=ProxyConfig(listen=FREE, inspector=None, max_body=MOST),
         dashboard=DashboardConfig(listen=FREE),
         providers=(ProviderConfig("lab", hosts=hosts),),
+        clients=(ClientConfig("me", MatchConfig(proxy_user="me"), memory_enabled=True),),
         state=tmp_path,
     )
     config, dashboard = claim_ports(wanted)
@@ -293,7 +295,7 @@ async def test_each_way_out_of_a_websocket(stage: Stage) -> None:
     await settled(lambda: not stage.left())
     async with stage.opened() as socket:
         await socket.send(turn("Hello.", model="silent"))
-        await settled(lambda: "Tap._sockets" in stage.left())
+        await settled(lambda: {"Tap._sockets", "Flows._asked"} <= set(stage.left()))
         socket.transport.abort()
     await settled(lambda: not stage.left())
     async with stage.opened() as socket:

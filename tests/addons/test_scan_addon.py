@@ -14,7 +14,7 @@ from mitmproxy.flow import Error
 from addons.flows import Flows
 from addons.identify import INLINE_BYTES
 from addons.record import Carried
-from addons.scan import MOST_FAILURES, ScanRequests
+from addons.scan import MOST_FAILURES, MOST_REASONS, OTHER_REASONS, ScanRequests
 from memory.body import Body, read_body
 from memory.exchange import Exchange, Scan
 from memory.index import NoteIndex
@@ -181,3 +181,15 @@ async def test_a_request_that_fails_later_keeps_its_scan(desk: Desk) -> None:
     desk.stage.error(flow)
     assert desk.of(flow).scan is scan
     assert desk.stage.states == {"complete": 1, "partial": 0, "unscanned": 0}
+
+
+async def test_why_requests_were_not_looked_at_is_counted(desk: Desk) -> None:
+    for _ in range(2):
+        await desk.scan(desk.identified(body=False))
+    desk.stage.enabled = False
+    await desk.scan(desk.identified())
+    assert desk.stage.reasons == {"the body did not arrive": 2, "off": 1}
+    for number in range(MOST_REASONS):
+        desk.stage._count(Scan("partial", (f"reason {number}", "off")))
+    assert len(desk.stage.reasons) == MOST_REASONS + 1
+    assert (desk.stage.reasons["off"], desk.stage.reasons[OTHER_REASONS]) == (MOST_REASONS + 1, 2)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import accuracy, activity, detection, endurance, notes, proxy, rules, web
+from tests.bench import accuracy, activity, detection, endurance, notes, pages, proxy, recall, recording, rules, web
 from tests.bench.measure import Area, Figure
 
 AREAS: dict[str, Area] = {
@@ -18,9 +18,12 @@ AREAS: dict[str, Area] = {
     "accuracy": accuracy.figures,
     "notes": notes.figures,
     "web": web.figures,
+    "pages": pages.figures,
     "proxy": proxy.figures,
     "rules": rules.figures,
     "activity": activity.figures,
+    "recall": recall.figures,
+    "recording": recording.figures,
     "endurance": endurance.figures,
 }
 

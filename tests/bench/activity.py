@@ -20,14 +20,18 @@ from typing import Any
 from memory.activity import EXPORT_CHUNK
 from memory.activity_export import BODIES
 from memory.activity_file import open_to_read, open_to_write
-from memory.activity_rows import append, prune, read_all, verify_rows
+from memory.activity_rows import append, count_requests, prune, read_all, read_requests, verify_rows
 from memory.activity_store import ActivityStore
 from memory.activity_writer import LARGEST_BATCH
 from memory.exchange import Evidence, Exchange, Scan, SentTo, Sighting, Usage
+from memory.rules import dry_run
 from tests.bench.measure import Figure, milliseconds, settled_memory
+from tests.bench.rules import rules_and_facts
 
 ROWS = 100_000
 LARGE_ROWS = 1_000_000
+DRY_RUN = 100_000
+"""Exchanges (the issue of dispatch)."""
 PUTS = 5000
 QUESTIONS = 15
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -89,6 +93,7 @@ def figures(seed: int, *, large: bool) -> Iterator[Figure]:
         yield from _written(seed, ledger, plain, rows)
         yield from _asked(ledger, plain, rows)
         yield from _exported(ledger, plain, rows)
+        yield from _tried(seed, ledger)
         yield _pruned(ledger)
 
 
@@ -225,6 +230,34 @@ def _exported(file: Path, plain_file: Path, rows: int) -> Iterator[Figure]:
     yield Figure(
         "verify", rows / taken, "rows/s", baseline=f"plain read {rows / of_plain:,.0f} rows/s", ratio=of_plain / taken
     )
+
+
+def _tried(seed: int, file: Path) -> Iterator[Figure]:
+    """A dry run from the file, which gets as many exchanges as the goal speaks of: most of them have two rows."""
+    book, facts = rules_and_facts(seed)
+    made = exchanges(seed + 1)
+    with closing(open_to_write(file)) as ledger:
+        while (held := count_requests(ledger, None)) < DRY_RUN:
+            append(ledger, [next(made)[0].to_json() for _ in range(min(LARGEST_BATCH, DRY_RUN - held))], 1)
+    with closing(open_to_read(file)) as connection:
+        cpu, wall = time.thread_time(), time.perf_counter()
+        found = dry_run(book, read_requests(connection, None), facts)
+        cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
+        start, merged = time.thread_time(), 0
+        for entries in read_all(connection, None, EXPORT_CHUNK):
+            merged += len(entries)
+        of_all = time.thread_time() - start
+    assert found.tested == merged
+    yield Figure(
+        f"dry run from the file, {found.tested:,} exchanges",
+        cpu,
+        "s",
+        5,
+        baseline=f"reading whole entries alone {of_all:.1f} s",
+        ratio=of_all / cpu,
+        note=f"{len(book.rules)} rules; a third carry notes",
+    )
+    yield Figure("the same, wall clock", wall, "s", 5, note="with whatever else this machine does")
 
 
 def _pruned(file: Path) -> Figure:

@@ -1,7 +1,7 @@
 """A running dashboard on loopback, on two small notes, as a program or a browser would meet it."""
 
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,7 @@ from web.access import Access, Tokens
 from web.app import Services
 from web.events import EventHub
 from web.server import Sidecar
+from web.settings import NotChangedError
 
 ADMIN = "admin-token-of-the-tests"
 READ_ONLY = "read-only-token-of-the-tests"
@@ -41,6 +42,33 @@ class Shelf:
     async def load(self) -> list[MemoryDocument]:
         self.loads += 1
         return list(self.documents)
+
+
+@dataclass
+class Written:
+    """Stands for mitm.yaml: keeps what it is given."""
+
+    kept: list[dict[str, Any]] = field(default_factory=list)
+    versions: list[str | None] = field(default_factory=list)
+    memories: dict[str, bool] = field(default_factory=dict)
+    refuse: NotChangedError | None = None
+
+    async def sources(self) -> dict[str, Any]:
+        if self.refuse is not None:
+            raise self.refuse
+        return {"sources": self.kept}
+
+    async def change_sources(self, sources: Sequence[Mapping[str, Any]], version: str | None) -> dict[str, Any]:
+        if self.refuse is not None:
+            raise self.refuse
+        self.kept = [dict(source) for source in sources]
+        self.versions.append(version)
+        return await self.sources()
+
+    async def switch_memory(self, client: str, *, enabled: bool) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+        self.memories[client] = enabled
 
 
 @dataclass
@@ -93,6 +121,7 @@ def open_dashboard() -> Opener:
             events=events or EventHub(),
             access=more.pop("access", None) or Access(Tokens(ADMIN, READ_ONLY), port),
             status=lambda: {"version": "0"},
+            settings=more.pop("settings", None) or Written(),
             **more,
         )
         sidecar = Sidecar(services)

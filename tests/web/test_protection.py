@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
+from memory.notes import MemoryDocument
+from tests.memory.exchanges import finished
+from tests.web.test_docs import DOCUMENTED
+
 ADMIN = "admin-token-of-the-tests"
 READ_ONLY = "read-only-token-of-the-tests"
 READS = ["/", "/live", "/api/memory", "/api/events", "/api/activity", "/api/status", "/static/nothing.js", "/nothing"]
 ADMIN_WRITES = ["/api/memory/refresh", "/api/memory/exposure/reset"]
+FOREIGN = {"Sec-Fetch-Site": "cross-site"}
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -335,6 +340,107 @@ async def test_no_secret_in_an_answer_or_in_the_log(dashboard: Any, caplog: pyte
     for secret in (ADMIN, READ_ONLY, code, session):
         assert secret.encode() not in said
         assert secret not in caplog.text
+
+
+# Every address there is, those that are added later among them: docs/api.md names each, which tests/web/test_docs.py sees to.
+
+EVERY = [(method, re.sub(r"[{}]", "", path)) for method, path in DOCUMENTED]
+ADMINS = [(method, re.sub(r"[{}]", "", path)) for (method, path), (who, _) in DOCUMENTED.items() if who == "admin"]
+WRITES = [(method, path) for method, path in EVERY if method != "GET"]
+WITH_IDS = [(method, path) for method, path in DOCUMENTED if "{" in path]
+OUTSIDE = [
+    "..%2f..%2fetc%2fpasswd",
+    "%2e%2e",
+    "..%5c..",
+    "%00",
+    "%2fetc%2fpasswd",
+    "x%2f..%2f..",
+    "%ff%fe",
+    "'%20OR%201=1--",
+]
+
+
+@pytest.mark.parametrize(("method", "path"), EVERY)
+async def test_every_address_needs_a_token(dashboard: Any, method: str, path: str) -> None:
+    async with dashboard.ask(method, path, token=None) as answer:
+        assert await error_of(answer) == (401, "unauthorized")
+    stale = {"Cookie": f"mitmemory-{dashboard.port}=stale", "Origin": dashboard.origin}
+    async with dashboard.ask(method, path, token=None, headers=stale) as answer:
+        assert await error_of(answer) == (401, "unauthorized")
+    assert dashboard.shelf.loads == 0
+
+
+@pytest.mark.parametrize(("method", "path"), ADMINS)
+async def test_every_address_of_an_admin_is_closed_to_the_reader(dashboard: Any, method: str, path: str) -> None:
+    async with dashboard.ask(method, path, token=READ_ONLY) as answer:
+        assert await error_of(answer) == (403, "admin_only")
+    cookie = await dashboard.log_in("read_only") | {"Origin": dashboard.origin}
+    async with dashboard.ask(method, path, token=None, headers=cookie) as answer:
+        assert await error_of(answer) == (403, "admin_only")
+    assert dashboard.shelf.loads == 0
+
+
+def test_whatever_changes_something_is_an_admins() -> None:
+    assert {(method, path) for method, path in DOCUMENTED if method != "GET"} == {
+        key for key, (who, _) in DOCUMENTED.items() if who == "admin" and key[0] != "GET"
+    }
+    assert len(EVERY) == len(DOCUMENTED) > len(WRITES) > 2
+
+
+@pytest.mark.parametrize(("method", "path"), EVERY)
+async def test_no_address_answers_to_another_name(dashboard: Any, method: str, path: str) -> None:
+    """As after DNS rebinding, where a name of the attacker's means this machine, and the browser sends what is ours."""
+    cookie = await dashboard.log_in()
+    for host in (f"rebound.example:{dashboard.port}", "127.0.0.1.evil.example"):
+        headers = cookie | {"Host": host, "Origin": f"http://{host}"}
+        async with dashboard.ask(method, path, token=None, headers=headers) as answer:
+            assert await error_of(answer) == (421, "foreign_host")
+    assert dashboard.shelf.loads == 0
+
+
+@pytest.mark.parametrize(("method", "path"), WRITES)
+async def test_no_address_takes_a_write_of_another_page(dashboard: Any, method: str, path: str) -> None:
+    cookie = await dashboard.log_in()
+    for more in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {}, {"Origin": dashboard.origin} | FOREIGN):
+        async with dashboard.ask(method, path, token=None, headers=cookie | more) as answer:
+            assert await error_of(answer) == (403, "foreign_origin")
+    for form in ({"sources": "[]"}, b"a=b"):  # what a form can send: never JSON
+        headers = cookie | {"Origin": dashboard.origin}
+        async with dashboard.ask(method, path, token=None, headers=headers, data=form) as answer:
+            assert await error_of(answer) == (415, "json_only")
+    assert dashboard.shelf.loads == 0
+
+
+@pytest.mark.parametrize(("method", "path"), [one for one in EVERY if one[0] == "GET" and one[1].startswith("/api/")])
+async def test_no_address_is_read_by_another_page(dashboard: Any, method: str, path: str) -> None:
+    async with dashboard.ask(method, path, token=None, headers=await dashboard.log_in() | FOREIGN) as answer:
+        assert await error_of(answer) == (403, "foreign_origin")
+    assert dashboard.shelf.loads == 0
+
+
+@pytest.mark.parametrize("identifier", OUTSIDE)
+@pytest.mark.parametrize(("method", "path"), WITH_IDS)
+async def test_no_id_leads_out(dashboard: Any, method: str, path: str, identifier: str) -> None:
+    place = re.sub(r"\{[^}]*\}", identifier, path)
+    request = (
+        f"{method} {place} HTTP/1.1\r\nHost: 127.0.0.1:{dashboard.port}\r\nAuthorization: Bearer {ADMIN}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+    )
+    answer = await raw(dashboard.port, request.encode())
+    assert 400 <= int(answer.split(b" ")[1]) < 500, answer
+    assert b"root:" not in answer
+    assert b'{"error": {"code": "' in answer
+
+
+@pytest.mark.parametrize("path", ["<script>alert(1)</script>.md", 'a/"><img src=x onerror=alert(1)>.md'])
+async def test_a_script_in_a_note_is_never_a_page(dashboard: Any, path: str) -> None:
+    title = "</script><script>alert(1)</script>"
+    dashboard.shelf.documents.append(MemoryDocument(path, f"{title}\n", title, aliases=(title,), tags=("<b>",)))
+    dashboard.services.activity.put(finished("1", client=title, model=title))
+    for place in ("/api/memory", "/api/activity", "/api/status", "/api/clients"):
+        async with dashboard.ask("GET", place) as answer:
+            assert answer.content_type == "application/json"
+            assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
 
 
 async def test_below_a_prefix(open_dashboard: Any) -> None:

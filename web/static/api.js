@@ -18,9 +18,28 @@ export function get(path) {
   return call(path, { headers: { Accept: "application/json" } });
 }
 
-/** @param {string} path below `api/` */
-export function post(path) {
-  return call(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" });
+/**
+ * @param {string} path below `api/`
+ * @param {unknown} [value] sent as JSON
+ */
+export function post(path, value = {}) {
+  return call(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(value) });
+}
+
+/**
+ * @param {string} path below `api/`
+ * @param {unknown} value sent as JSON
+ */
+export function put(path, value) {
+  return call(path, { method: "PUT", headers: { "Content-Type": "application/json" }, body: JSON.stringify(value) });
+}
+
+/**
+ * @param {string} path below `api/`
+ * @param {unknown} value sent as JSON
+ */
+export function patch(path, value) {
+  return call(path, { method: "PATCH", headers: { "Content-Type": "application/json" }, body: JSON.stringify(value) });
 }
 
 /**

@@ -4,11 +4,12 @@
 import { root } from "./dom.js";
 
 /**
- * @typedef {"activity" | "map" | "resync" | "open" | "lost"} Kind `open` and `lost` are about the connection itself
+ * @typedef {"activity" | "held" | "map" | "resync" | "open" | "lost"} Kind `open` and `lost` are about the connection itself
  * @typedef {(kind: Kind, data: any) => void} Listener
  */
 
-const KINDS = /** @type {const} */ (["activity", "map", "resync"]);
+const KINDS = /** @type {const} */ (["activity", "held", "map", "resync"]);
+const UNKNOWN = "unknown"; // an id that the server does not know: it answers with resync
 const RETRY = 4000; // ms, where the browser gave up by itself (an answer that is no event stream)
 
 /**
@@ -28,14 +29,20 @@ export function listen(listener) {
     last = data.id || last;
     listener(data.kind, data.data);
   };
-  // Waits until no other tab leads, then leads until this tab is closed.
-  void navigator.locks.request(name, () => {
+  /** @param {string} after the event after which to go on; "": from now on */
+  const lead = (after) => {
     connect((kind, data, id) => {
       last = id || last;
       listener(kind, data);
       channel.postMessage({ kind, data, id });
-    }, last);
-    return new Promise(() => undefined);
+    }, after);
+    return new Promise(() => undefined); // until this tab is closed
+  };
+  void navigator.locks.request(name, { ifAvailable: true }, (lock) => {
+    if (lock) return lead("");
+    // Another tab leads. Whoever follows it and saw no event cannot say what was told in between: it asks for a resync.
+    void navigator.locks.request(name, () => lead(last || UNKNOWN));
+    return undefined;
   });
 }
 
@@ -50,7 +57,7 @@ function connect(tell, last) {
   source.onopen = () => tell("open", null, "");
   source.onerror = () => {
     tell("lost", null, "");
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => connect(tell, last || "unknown"), RETRY); // an id it does not know: resync
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => connect(tell, last || UNKNOWN), RETRY);
   };
   for (const kind of KINDS) {
     source.addEventListener(kind, (event) => {

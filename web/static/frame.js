@@ -9,6 +9,9 @@ import { counted } from "./words.js";
 const PAGES = [
   { page: "memory", path: "", word: "Memory" },
   { page: "live", path: "live", word: "Live" },
+  { page: "activity", path: "activity", word: "Activity" },
+  { page: "rules", path: "rules", word: "Rules" },
+  { page: "setup", path: "setup", word: "Setup" },
 ];
 const BETWEEN = 5000; // ms between two looks at the status
 
@@ -16,17 +19,21 @@ const BETWEEN = 5000; // ms between two looks at the status
  * Build the frame of the page that the body names in `data-page`, and hear its events.
  *
  * @param {import("./events.js").Listener} listener
+ * @param {(status: SuiteStatus) => void} [onStatus] told each time that the status was asked for
  */
-export function frame(listener) {
+export function frame(listener, onStatus) {
   const current = document.body.dataset.page;
+  const waiting = h("b", { class: "badge", hidden: true });
+  document.getElementById("needs")?.remove(); // what a page says where no module runs
   byId("rail").append(
     h("span", { class: "brand" }, icon("mitmemory"), h("span", {}, "mitmemory")),
     ...PAGES.map(({ page, path, word }) =>
       h(
         "a",
-        { href: new URL(path, root).href, "aria-current": page === current && "page" },
+        { href: new URL(path, root).href, title: word, "aria-current": page === current && "page" },
         icon(page),
         h("span", {}, word),
+        page === "live" && waiting,
       ),
     ),
   );
@@ -35,17 +42,26 @@ export function frame(listener) {
   const facts = h("span", { class: "facts" });
   line.append(facts, connection);
 
+  /** Whoever is on one of its links stays there while nothing changes. @param {...Node} parts */
+  const show = (...parts) => {
+    const same = parts.length === facts.childNodes.length && parts.every((part, at) => part.isEqualNode(facts.childNodes[at]));
+    if (!same) facts.replaceChildren(...parts);
+  };
   const look = async () => {
     if (document.hidden) return;
     try {
-      facts.replaceChildren(...said(await get("status")));
+      const status = /** @type {SuiteStatus} */ (await get("status"));
+      show(...said(status));
+      waiting.hidden = !status.held;
+      waiting.replaceChildren(...(status.held ? [String(status.held), h("span", { class: "visually-hidden" }, " on hold")] : []));
+      onStatus?.(status);
     } catch (error) {
-      facts.replaceChildren(attention(error instanceof Error ? error.message : String(error)));
+      show(attention(error instanceof Error ? error.message : String(error)));
     }
   };
   listen((kind, data) => {
     if (kind === "open" || kind === "lost") connection.hidden = kind === "open";
-    if (kind === "map" || kind === "resync" || kind === "open") void look();
+    if (kind === "held" || kind === "map" || kind === "resync" || kind === "open") void look();
     listener(kind, data);
   });
   document.addEventListener("visibilitychange", look);
@@ -54,9 +70,16 @@ export function frame(listener) {
   keepTime();
 }
 
-/** @param {string} text */
-function attention(text) {
-  return h("span", { class: "attention" }, icon("warning"), text);
+/**
+ * What needs a person, and where it is seen to.
+ *
+ * @param {string} text
+ * @param {string | null} [path]
+ */
+function attention(text, path = null) {
+  const parts = [icon("warning"), text];
+  if (path === null) return h("span", { class: "attention" }, ...parts);
+  return h("a", { class: "attention", href: new URL(path, root).href }, ...parts);
 }
 
 /**
@@ -72,7 +95,7 @@ function said(status) {
   if (status.mode === "dispatch") add("dispatch", "Mode: rules are applied and sharing is recorded");
   if (status.mode === "annotate") add("annotate", "Mode: requests are marked and nothing is changed");
   if (status.notes !== undefined) add(counted(status.notes, "note"), "Notes on the map", "");
-  if (status.clients) add(counted(status.clients.length, "client"), status.clients.join(", ") || "None was seen yet", "live");
+  if (status.clients) add(counted(status.clients.length, "client"), status.clients.join(", ") || "None was seen yet", "setup#clients");
   if (status.requests) {
     const { complete, partial, unscanned } = status.requests;
     const all = complete + partial + unscanned;
@@ -81,9 +104,10 @@ function said(status) {
     else add("no request yet", "Nothing went through the proxy yet", "live");
   }
   for (const source of status.sources ?? []) {
-    if (source.error) parts.push(attention(`Source ${source.name}: ${source.error}`));
+    if (source.error) parts.push(attention(`Source ${source.name}: ${source.error}`, "setup#sources"));
   }
+  if (status.held) parts.push(attention(`${counted(status.held, "request")} on hold`, "live"));
   if (status.trackSharing === false) parts.push(attention("Requests are not scanned: memory.track_sharing is false"));
-  for (const warning of status.warnings ?? []) parts.push(attention(warning));
+  for (const warning of status.warnings ?? []) parts.push(attention(warning, "setup#warnings"));
   return parts;
 }

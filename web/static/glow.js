@@ -52,6 +52,13 @@ export class Glow {
     this.ask();
   }
 
+  /** Put all lights out. */
+  dark() {
+    this.lights.clear();
+    this.onChange();
+    this.ask();
+  }
+
   /** @param {Map<string, Set<Place>>} marks */
   setMarks(marks) {
     this.marks = marks;

@@ -1,22 +1,18 @@
 // @ts-check
-// The Live page: requests as they happen.
+// The Live page: requests as they happen, and those that wait for a person.
 import { get } from "./api.js";
 import { Ago } from "./components/Ago.js";
 import { Decision } from "./components/Decision.js";
 import { Empty } from "./components/Empty.js";
-import { Lines } from "./components/Lines.js";
-import { NoteLink } from "./components/NoteLink.js";
 import { ScanState } from "./components/ScanState.js";
 import { Table } from "./components/Table.js";
-import { Where } from "./components/Where.js";
 import { byId, h } from "./dom.js";
+import { bytes, models, notes, outcome } from "./entry.js";
 import { frame } from "./frame.js";
-import { counted, receivers, size } from "./words.js";
+import { Held } from "./live_held.js";
 
 const FIRST = 100;
 const MOST = 500;
-const NOTES_SHOWN = 3;
-const OUTCOMES = { answered: "Answered", blocked: "Blocked", failed: "Failed", aborted: "Client left" };
 
 /** @type {Table<ActivityEntry>} */
 const table = new Table({
@@ -26,7 +22,7 @@ const table = new Table({
   columns: [
     { label: "Time", cell: (entry) => Ago(entry.startedAt), class: "time" },
     { label: "Client", cell: (entry) => entry.client, class: "client" },
-    { label: "Model", cell: model },
+    { label: "Model", cell: models },
     { label: "Notes", cell: notes, class: "wide" },
     { label: "Decision", cell: (entry) => Decision(entry.decision) },
     { label: "Scan", cell: (entry) => ScanState(entry.scan) },
@@ -34,20 +30,27 @@ const table = new Table({
     { label: "Bytes", cell: bytes, class: "number" },
   ],
 });
+const held = new Held();
+byId("held").append(held.element);
 
 /** @type {ActivityEntry[] | null} events that came before the list; null: they are shown at once */
 let early = [];
-frame((kind, data) => {
-  if (kind === "activity") {
-    if (early) early.push(data);
-    else table.upsert(data, MOST);
-  }
-  if (kind === "resync") void load();
-});
+frame(
+  (kind, data) => {
+    if (kind === "activity") {
+      if (early) early.push(data);
+      else table.upsert(data, MOST);
+    }
+    if (kind === "held") held.told(data);
+    if (kind === "resync") void load();
+  },
+  ({ role }) => held.allow(role === "admin"),
+);
 void load();
 
 async function load() {
   early ??= [];
+  const asked = held.load();
   try {
     const { entries } = await get(`activity?limit=${FIRST}`);
     table.setRows(entries);
@@ -62,43 +65,6 @@ async function load() {
   for (const entry of waiting) {
     if (entry.finishedAt || !table.lines.get(entry.id)?.row.finishedAt) table.upsert(entry, MOST);
   }
+  await asked;
   document.documentElement.dataset.live = "ready";
-}
-
-/** @param {ActivityEntry} entry */
-function model(entry) {
-  const to = receivers(entry);
-  const shown = to.length ? to : [{ model: entry.model, to: entry.to }];
-  return h(
-    "span",
-    { class: "stack" },
-    ...shown.flatMap((one, at) => {
-      const more = at ? [] : [entry.provider, ...(entry.sideRequest ? ["side request"] : [])];
-      return [Where(one.to, one.model), h("small", {}, [one.to, ...more].join(", "))];
-    }),
-  );
-}
-
-/** @param {ActivityEntry} entry */
-function notes(entry) {
-  const items = entry.notes.map((sighting) =>
-    h("li", {}, NoteLink(sighting), Lines(sighting), h("span", { class: "muted" }, sighting.resent ? "again" : "first")),
-  );
-  if (!items.length) return h("span", { class: "muted" }, entry.scan.state === "unscanned" ? "not looked at" : "none");
-  const list = h("ul", { class: "sightings" }, ...items.slice(0, NOTES_SHOWN));
-  const rest = items.slice(NOTES_SHOWN);
-  if (!rest.length) return list;
-  return h("div", {}, list, h("details", {}, h("summary", {}, counted(rest.length, "more note")), h("ul", { class: "sightings" }, ...rest)));
-}
-
-/** @param {ActivityEntry} entry */
-function outcome({ outcome: end, status, decision }) {
-  if (!end) return h("span", { class: "outcome running" }, decision.action === "hold" ? "Waiting" : "Under way");
-  return h("span", { class: `stack outcome ${end}` }, OUTCOMES[end], status !== null && h("small", {}, `status ${status}`));
-}
-
-/** @param {ActivityEntry} entry */
-function bytes(entry) {
-  const back = entry.finishedAt !== null && h("small", {}, `${size(entry.bytes.response)} back`);
-  return h("span", { class: "stack" }, size(entry.bytes.request), back);
 }

@@ -3,7 +3,7 @@
 import { calm } from "./dom.js";
 import { Glow } from "./glow.js";
 import { arrange, seeds } from "./layout.js";
-import { groups, hues, mix, readPalette } from "./palette.js";
+import { groups, mix, readPalette } from "./palette.js";
 import { Graph, Sigma } from "./vendor/graph.js";
 
 const FADE = 180; // ms, as --motion
@@ -15,6 +15,9 @@ const LINE = 15; // pixels from one label to the next
 const ROOMY = 300; // notes up to which the dots have their full size
 const LONGEST = 40; // characters of a title on the map; the panel has all of it
 const FONT = "system-ui, sans-serif";
+const PADDING = 72; // pixels that stay free around the whole map
+const CLOSEST = 0.15; // the camera's ratio when one note alone is framed
+const PER_NOTE = 0.1; // ms per note between two pictures of a layout that runs: the page has to answer meanwhile
 const MANY_LINKS = 20_000; // links are hidden while the map moves from here on
 
 /**
@@ -26,14 +29,15 @@ export class NoteGraph {
    * @param {object} hear
    * @param {(id: string) => void} hear.onOpen a note was clicked
    * @param {() => void} hear.onLeave the empty map was clicked
-   * @param {(share: number) => void} hear.onLayout how much of the layout is done, 0 to 1
+   * @param {(share: number, arranged: boolean) => void} hear.onLayout how much of the layout is done, 0 to 1; and
+   *     whether notes came to lie in new places
    */
   constructor(container, { onOpen, onLeave, onLayout }) {
     this.onLayout = onLayout;
     this.graph = new Graph({ type: "directed" });
     this.palette = readPalette();
-    /** @type {Map<string, string>} folder -> token of its hue */
-    this.hues = new Map();
+    /** @type {ReadonlySet<string> | null} the notes that are drawn; null: all. The one that is selected always is */
+    this.shown = null;
     this.hovered = "";
     this.selected = "";
     /** @type {Set<string> | null} */
@@ -41,12 +45,13 @@ export class NoteGraph {
     /** @type {Set<string> | null} the notes that are meant; null: all */
     this.meant = null;
     this.centre = "";
+    this.covered = 0; // pixels at the right that a panel lies over
     this.dim = 0;
     this.fading = 0;
     this.stopLayout = () => {};
     this.sigma = new Sigma(this.graph, container, {
       zIndex: true,
-      stagePadding: 72,
+      stagePadding: PADDING,
       minCameraRatio: 0.02,
       maxCameraRatio: 3,
       labelFont: FONT,
@@ -61,7 +66,7 @@ export class NoteGraph {
       defaultDrawNodeHover: (context, data) => this.#label(context, { ...data, forceLabel: true }),
     });
     this.glow = new Glow(container, {
-      spot: (id) => this.spot(id),
+      spot: (id) => (this.#isShown(id) ? this.spot(id) : null),
       title: (id) => this.graph.getNodeAttribute(id, "label"),
       palette: () => this.palette,
       linked: (id, other) => this.graph.areNeighbors(id, other),
@@ -89,36 +94,41 @@ export class NoteGraph {
   }
 
   /**
-   * Show these notes and links. Those that were there keep their places.
+   * Show these notes and links. Those that were there keep their places, and others have the one that was saved.
    *
    * @param {MapNode[]} nodes
    * @param {[string, string][]} links
+   * @param {ReadonlyMap<string, string>} hues note -> token
+   * @param {ReadonlyMap<string, import("./layout.js").Point>} saved
    */
-  setData(nodes, links) {
-    const placed = this.#points();
+  setData(nodes, links, hues, saved) {
+    const placed = new Map([...saved, ...this.positions()]);
     const grouped = groups(nodes);
-    const folder = (/** @type {string} */ id) => grouped.get(id) ?? "";
-    const start = seeds(nodes.map(({ id }) => ({ id, group: folder(id) })), links, placed);
-    this.hues = hues(grouped);
+    const start = seeds(nodes.map(({ id }) => ({ id, group: grouped.get(id) ?? "" })), links, placed);
     this.graph.clear();
     const scale = Math.max(0.45, Math.min(1, (ROOMY / nodes.length) ** 0.3)); // many notes are small ones
     for (const node of nodes) {
       const [x, y] = start.get(node.id) ?? [0, 0];
       // A hub grows with the logarithm of its links, so that index notes do not swamp the map.
       const size = scale * Math.min(3 + 2.6 * Math.log2(1 + node.degree / 2), 15);
-      this.graph.addNode(node.id, { label: short(node.title), hue: this.hues.get(folder(node.id)), x, y, size });
+      this.graph.addNode(node.id, { label: short(node.title), hue: hues.get(node.id), x, y, size });
     }
     for (const [from, to] of links) this.graph.mergeEdge(from, to, { size: 1 });
     this.sigma.setSetting("hideEdgesOnMove", links.length > MANY_LINKS);
     this.stopLayout();
-    if (nodes.length && nodes.every((node) => placed.has(node.id))) {
+    const old = nodes.filter((node) => placed.has(node.id)).length;
+    if (old === nodes.length) {
       this.#mean();
-      this.#tell(1);
+      this.#tell(1, false);
       return;
     }
+    const fixed = new Set(old >= nodes.length / 2 ? placed.keys() : []); // a few old places are no map to keep
     const radius = (/** @type {string} */ id) => /** @type {number} */ (this.graph.getNodeAttribute(id, "size"));
-    this.stopLayout = arrange(start, links, new Set(placed.keys()), radius, (points, share) => {
-      if (calm() && share < 1) return this.#tell(share);
+    let drawn = performance.now();
+    this.stopLayout = arrange(start, links, fixed, radius, (points, share) => {
+      const now = performance.now();
+      if (share < 1 && (calm() || now - drawn < PER_NOTE * nodes.length)) return this.#tell(share, true);
+      drawn = now;
       this.graph.updateEachNodeAttributes(
         (id, attributes) => {
           [attributes.x, attributes.y] = points.get(id) ?? [0, 0];
@@ -126,15 +136,47 @@ export class NoteGraph {
         },
         { attributes: ["x", "y"] },
       );
-      return this.#tell(share);
+      return this.#tell(share, true);
     });
     this.#mean();
   }
 
-  /** How far the layout is; that it is done only when it has been drawn. @param {number} share */
-  #tell(share) {
-    if (share < 1) return this.onLayout(share);
-    this.sigma.once("afterRender", () => this.onLayout(1));
+  /** Colour the dots anew. @param {ReadonlyMap<string, string>} hues note -> token */
+  setHues(hues) {
+    const changed = this.graph.filterNodes((id, { hue }) => hue !== hues.get(id));
+    if (changed.length <= FEW) {
+      for (const id of changed) this.graph.setNodeAttribute(id, "hue", hues.get(id));
+      return;
+    }
+    this.graph.updateEachNodeAttributes((id, attributes) => ({ ...attributes, hue: hues.get(id) }), { attributes: ["hue"] });
+  }
+
+  /** Draw only these notes; null: all. @param {ReadonlySet<string> | null} shown */
+  setShown(shown) {
+    if (!shown && !this.shown) return;
+    this.shown = shown;
+    this.sigma.refresh();
+  }
+
+  /** Bring these notes into sight, as large as there is room. @param {Iterable<string>} ids */
+  frame(ids) {
+    const points = [...ids].flatMap((id) => this.sigma.getNodeDisplayData(id) ?? []);
+    if (!points.length) return;
+    const [xs, ys] = [points.map(({ x }) => x), points.map(({ y }) => y)];
+    const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+    const ratio = Math.min(1, Math.max(CLOSEST, 1.2 * Math.max(right - left, high - low)));
+    this.#centre({ x: (left + right) / 2, y: (low + high) / 2 }, ratio);
+  }
+
+  /**
+   * How far the layout is; that it is done only when it has been drawn.
+   *
+   * @param {number} share
+   * @param {boolean} arranged
+   */
+  #tell(share, arranged) {
+    if (share < 1) return this.onLayout(share, arranged);
+    this.sigma.once("afterRender", () => this.onLayout(1, arranged));
     return this.sigma.scheduleRefresh();
   }
 
@@ -146,14 +188,16 @@ export class NoteGraph {
 
   /** Keep this note and its neighbours lit; "": none. @param {string} id */
   select(id) {
+    const before = this.selected;
     this.selected = this.graph.hasNode(id) ? id : "";
+    if (this.shown && before !== this.selected) this.sigma.refresh(); // it is drawn whatever the filters say
     this.#mean();
   }
 
   /** Bring a note into the middle. @param {string} id */
   focus(id) {
     const data = this.sigma.getNodeDisplayData(id);
-    if (data) this.#move({ x: data.x, y: data.y, ratio: Math.min(this.sigma.getCamera().ratio, 0.5) });
+    if (data) this.#centre(data, Math.min(this.sigma.getCamera().ratio, 0.5));
   }
 
   /** Show the whole map. */
@@ -181,17 +225,40 @@ export class NoteGraph {
     return { ...this.sigma.graphToViewport({ x, y }), radius: this.sigma.scaleSize(size) };
   }
 
+  /**
+   * Bring a point into the middle of what no panel covers.
+   *
+   * @param {{x: number, y: number}} point as sigma's camera counts
+   * @param {number} ratio
+   */
+  #centre({ x, y }, ratio) {
+    const { width, height } = this.sigma.getDimensions();
+    const pixels = Math.min(width, height) - 2 * PADDING; // of one unit, at ratio 1
+    this.#move({ x: x + (ratio * this.covered) / 2 / pixels, y, ratio });
+  }
+
   /** @param {Partial<{x: number, y: number, ratio: number, angle: number}>} state */
   #move(state) {
     if (calm()) this.sigma.getCamera().setState(state);
     else void this.sigma.getCamera().animate(state, { duration: 2 * FADE });
   }
 
-  #points() {
+  /** Where every note lies, in the map's own units. */
+  positions() {
     /** @type {Map<string, import("./layout.js").Point>} */
     const points = new Map();
     this.graph.forEachNode((id, { x, y }) => points.set(id, [x, y]));
     return points;
+  }
+
+  /** The notes that are drawn, in order of their ids. */
+  drawn() {
+    return this.graph.filterNodes((id) => this.sigma.getNodeDisplayData(id)?.hidden === false).sort();
+  }
+
+  /** @param {string} id */
+  #isShown(id) {
+    return !this.shown || this.shown.has(id) || id === this.selected;
   }
 
   /** @param {string} id */
@@ -238,6 +305,7 @@ export class NoteGraph {
    * @param {any} data
    */
   #node(id, data) {
+    if (!this.#isShown(id)) return { ...data, hidden: true, label: "" };
     const color = this.#colour(data.hue);
     if (!this.meant) return { ...data, color };
     if (this.meant.has(id)) {

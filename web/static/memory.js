@@ -1,28 +1,29 @@
 // @ts-check
-// The Memory page: the map, its search, its table, the panel of a note.
+// The Memory page: the map, its search and filters, its table, the panel of a note, the replay.
 import { ApiError, get, post } from "./api.js";
+import { colouring } from "./colouring.js";
 import { Confirm } from "./components/Confirm.js";
-import { Copy } from "./components/Copy.js";
 import { Empty } from "./components/Empty.js";
 import { noteHash } from "./components/NoteLink.js";
 import { Toast } from "./components/Toast.js";
 import { Where } from "./components/Where.js";
+import { cover, nothing, showProgress } from "./cover.js";
 import { byId, h, icon } from "./dom.js";
+import { Filters } from "./filters.js";
 import { frame } from "./frame.js";
 import { NoteGraph } from "./map.js";
+import { within } from "./neighbours.js";
 import { notesTable } from "./notes_table.js";
 import { Panel } from "./panel.js";
+import { Replay } from "./replay.js";
+import { SavedLayout } from "./saving.js";
 import { Search } from "./search.js";
+import { say } from "./sent_list.js";
 import { Sharing, loadMap } from "./sharing.js";
-import { counted, number, receivers, sentence } from "./words.js";
+import { addButtons, toggles } from "./tools.js";
+import { counted, number, receivers } from "./words.js";
 
-const SENT_SHOWN = 3;
-const SENT_FOR = 12_000; // ms
 const REMEMBERED = 2000; // exchanges; their last event comes long before so many others
-const EXAMPLE = `memory:
-  sources:
-    - {name: vault, type: markdown, path: "~/Documents/Obsidian Vault"}
-`;
 
 const sharing = new Sharing();
 /** @type {Map<string, MapNode>} */
@@ -34,6 +35,12 @@ const incoming = new Map();
 /** @type {NoteGraph | null} null until there is something to draw, and without WebGL */
 let graph = null;
 let drawable = true;
+/** @type {Map<string, import("./layout.js").Point> | null} null: not asked for yet */
+let saved = null;
+/** @type {string[][] | null} null: not asked for since the map was loaded */
+let communities = null;
+/** Links from the note in the panel within which notes are shown; 0: all. */
+let depth = 0;
 /** @type {Set<string>} exchanges whose notes lit up already, the newest of them */
 const lit = new Set();
 /** @type {ActivityEntry[] | null} events that came before the map; null: they are handled at once */
@@ -41,22 +48,51 @@ let early = [];
 let events = 0;
 let loading = 0;
 
-const panel = new Panel({ onClose: () => closePanel() });
+const layout = new SavedLayout(failed);
+const panel = new Panel({ onClose: () => closePanel(), onDepth: (links) => showLocal(links) });
 const table = notesTable({
   exposure: (id) => sharing.notes.get(id),
   onFocus: (id) => openNote(id),
   onEnter: () => panel.element.focus(),
 });
+/** @type {MapNode[]} what filters and the local graph leave */
+let shown = [];
 const search = new Search({
   onFound: (found) => {
     graph?.setFound(found && new Set(found.map((node) => node.id)));
-    table.show(found ?? [...nodes.values()]);
-    byId("count").textContent = found ? `${number(found.length)} of ${counted(nodes.size, "note")}` : totals();
+    table.show(found ?? shown);
+    byId("count").textContent = found ? `${number(found.length)} of ${counted(shown.length, "note")}` : totals();
   },
-  onPick: (id) => {
+  onPick: (id, byKey) => {
     openNote(id);
     graph?.focus(id);
+    if (byKey) panel.element.focus();
   },
+});
+const filters = new Filters(() => {
+  recolour();
+  showChosen();
+});
+const showFilters = toggles(byId("filters-button"), byId("filters"));
+const replay = new Replay({
+  onMoment: (entry, marks) => {
+    graph?.glow.setMarks(marks);
+    graph?.glow.dark();
+    graph?.light(entry.notes.map((one) => one.id), receivers(entry).map((one) => one.to));
+  },
+  onNow: () => {
+    graph?.glow.dark();
+    graph?.glow.setMarks(sharing.places());
+  },
+});
+const { showTable, closeMenu, allow } = addButtons({
+  onFit: () => graph?.fit(),
+  onTable: (open) => {
+    byId("main").classList.toggle("with-table", open);
+    if (open) table.refresh();
+  },
+  onRescan: rescan,
+  onClear: () => void clearSharing(),
 });
 byId("drawer").append(table.element);
 
@@ -69,9 +105,16 @@ frame((kind, data) => {
 });
 addEventListener("hashchange", () => followHash());
 addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && !document.querySelector("dialog[open]") && !search.clear()) closePanel();
+  if (event.key !== "Escape" || document.querySelector("dialog[open]")) return;
+  if (!closeMenu(false) && !search.clear() && !closeFilters()) closePanel();
 });
-addButtons();
+get("status").then(
+  (/** @type {SuiteStatus} */ { role }) => {
+    allow(role !== "read_only");
+    layout.allow(role !== "read_only");
+  },
+  () => {}, // the status line says it
+);
 void load();
 
 /** Load the map and show it. What an older call brings after a newer one started is dropped. */
@@ -79,7 +122,8 @@ async function load() {
   const turn = ++loading;
   const stopProgress = nodes.size ? () => {} : showProgress();
   try {
-    const [map, entries] = await loadMap();
+    const [[map, entries], positions] = await Promise.all([loadMap(), saved ?? layout.load()]);
+    saved = positions;
     if (turn === loading) show(map, entries);
   } catch (error) {
     if (nodes.size) failed(error);
@@ -96,19 +140,22 @@ async function load() {
 function show(map, entries) {
   const links = readLinks(map);
   sharing.load(map.exposure, entries);
+  communities = null;
   const empty = map.nodes.length === 0;
   byId("tools").hidden = empty;
   byId("legend").hidden = empty;
   if (empty) {
-    graph?.setData([], []);
-    byId("drawer").hidden = true;
+    graph?.setData([], [], new Map(), new Map());
+    showTable(false);
     cover(nothing(map.sources));
   } else {
     cover(null);
+    filters.setNodes(map.nodes);
     draw(map.nodes, links);
-    search.setNodes(map.nodes);
+    replay.setEntries(entries);
     marksChanged();
     followHash();
+    showChosen();
   }
   document.documentElement.dataset.map = empty ? "empty" : graph ? "ready" : "table";
   if (!early) return;
@@ -150,20 +197,72 @@ function draw(all, links) {
     }
   }
   byId("main").classList.toggle("no-map", !graph);
-  graph?.setData(all, links);
-  if (graph) byId("legend").replaceChildren(...legend(graph.hues));
-  else byId("legend").hidden = true;
+  graph?.setData(all, links, recolour(), saved ?? new Map());
+  if (!graph) byId("legend").hidden = true;
 }
 
-/** @param {number} share */
-function laidOut(share) {
+/**
+ * @param {number} share
+ * @param {boolean} arranged
+ */
+function laidOut(share, arranged) {
   document.documentElement.dataset.layout = share < 1 ? "running" : "done";
+  if (share === 1 && arranged && graph) layout.save(graph.positions());
+}
+
+/** Colour the map by what is chosen, and say in the legend what that means. @returns {Map<string, string>} note -> token */
+function recolour() {
+  const by = /** @type {import("./colouring.js").ColourBy} */ (filters.choice.colour);
+  const finding = by === "community" && !communities;
+  if (finding) void findCommunities();
+  const { hues, title, swatches } = colouring(by, [...nodes.values()], sharing.notes, communities ?? []);
+  graph?.setHues(hues);
+  byId("legend").replaceChildren(
+    h("h2", {}, "Sent"),
+    h("ul", {}, h("li", {}, Where("local", "to a local model")), h("li", {}, Where("cloud", "to a cloud model"))),
+    h("p", {}, "A ring stays on what was ever sent."),
+    h("h2", { class: "folders" }, title),
+    finding
+      ? h("p", { class: "folders" }, "Finding them…")
+      : h("ul", { class: "folders" }, ...swatches.map(({ hue, name }) => h("li", {}, h("i", { class: `swatch ${hue}` }), name))),
+  );
+  return hues;
+}
+
+async function findCommunities() {
+  const turn = loading;
+  try {
+    ({ communities } = await get("memory/communities"));
+  } catch (error) {
+    communities = [];
+    failed(error);
+  }
+  if (turn === loading) recolour();
+}
+
+/** Show what the filters and the local graph leave. */
+function showChosen() {
+  const near = depth && panel.shown ? within(panel.shown, depth, outgoing, incoming) : null;
+  shown = [...nodes.values()].filter((node) => {
+    return (!near || near.has(node.id)) && (!filters.active || filters.passes(node, sharing.notes.get(node.id)));
+  });
+  graph?.setShown(shown.length < nodes.size ? new Set(shown.map((node) => node.id)) : null);
+  search.setNodes(shown);
+}
+
+/** Show only the notes within so many links of the one in the panel; 0: all. @param {number} links */
+function showLocal(links) {
+  depth = links;
+  showChosen();
+  if (depth) graph?.frame([panel.shown, ...shown.map((node) => node.id)]);
+  else graph?.fit();
 }
 
 /** What an event says about a request. @param {ActivityEntry} entry */
 function heard(entry) {
   events++;
   sharing.add(entry);
+  replay.add(entry);
   marksChanged();
   if (entry.notes.some((one) => one.id === panel.shown)) void panel.loadRequests();
   if (!entry.notes.length) return;
@@ -175,30 +274,17 @@ function heard(entry) {
   if (to.length) {
     lit.add(entry.id);
     if (lit.size > REMEMBERED) lit.delete([...lit][0]);
-    graph?.light(entry.notes.map((one) => one.id), to.map((one) => one.to));
+    if (replay.now) graph?.light(entry.notes.map((one) => one.id), to.map((one) => one.to));
   } else if (!entry.finishedAt) return; // it is still held: it may go out yet
   say(entry, to[0]?.to);
 }
 
-/**
- * @param {ActivityEntry} entry
- * @param {Place | undefined} place
- */
-function say(entry, place) {
-  const [first, ...others] = [...entry.notes].sort((a, b) => b.matched - a.matched);
-  const more = others.length ? `; and ${counted(others.length, "more note")}` : "";
-  const item = h("li", { class: place ?? "kept" }, icon(place ?? "block"), h("span", {}, sentence(entry, first) + more));
-  const list = byId("sent");
-  list.prepend(item);
-  while (list.children.length > SENT_SHOWN) list.lastElementChild?.remove();
-  setTimeout(() => item.remove(), SENT_FOR);
-}
-
 function marksChanged() {
-  graph?.glow.setMarks(sharing.places());
+  if (replay.now) graph?.glow.setMarks(sharing.places());
   table.refresh();
-  if (!panel.shown) return;
-  panel.setExposure(sharing.notes.get(panel.shown));
+  if (panel.shown) panel.setExposure(sharing.notes.get(panel.shown));
+  if (filters.choice.colour === "exposure") recolour();
+  if (filters.choice.sent) showChosen();
 }
 
 /** @param {string} id */
@@ -212,73 +298,40 @@ function closePanel() {
   const inside = panel.element.contains(document.activeElement);
   history.replaceState(null, "", location.pathname);
   followHash();
-  if (inside && !byId("drawer").hidden) table.focus();
+  if (inside && byId("drawer").hidden) byId("query").focus();
+  else if (inside) table.focus();
+}
+
+/** Whether there was something to close. The focus goes back to the button. */
+function closeFilters() {
+  const inside = byId("filters").contains(document.activeElement);
+  const closed = showFilters(false);
+  if (closed && inside) byId("filters-button").focus();
+  return closed;
 }
 
 /** Show the note that the address names. */
 function followHash() {
   const id = decodeURIComponent(location.hash.replace(/^#note=/, ""));
   const node = nodes.get(id);
+  const before = panel.shown;
   byId("main").classList.toggle("with-panel", node !== undefined);
+  if (node) {
+    const named = (/** @type {Set<string> | undefined} */ ids) => [...(ids ?? [])].flatMap((one) => nodes.get(one) ?? []);
+    panel.open({ node, out: named(outgoing.get(id)), into: named(incoming.get(id)), exposure: sharing.notes.get(id), depth });
+  } else panel.close();
+  if (graph) graph.covered = node && panel.beside ? panel.element.offsetWidth : 0;
   graph?.select(node ? id : "");
-  if (!node) {
-    panel.close();
-    return;
-  }
-  const named = (/** @type {Set<string> | undefined} */ ids) => [...(ids ?? [])].flatMap((one) => nodes.get(one) ?? []);
-  panel.open({ node, out: named(outgoing.get(id)), into: named(incoming.get(id)), exposure: sharing.notes.get(id) });
+  if (depth && before !== panel.shown) showLocal(node ? depth : 0);
 }
 
 function totals() {
+  if (shown.length < nodes.size) return `${number(shown.length)} of ${counted(nodes.size, "note")}`;
   const links = [...outgoing.values()].reduce((sum, some) => sum + some.size, 0);
   return `${counted(nodes.size, "note")}, ${counted(links, "link")}`;
 }
 
-/** @param {Map<string, string>} hues */
-function legend(hues) {
-  const named = [...hues].filter(([, hue]) => hue !== "hue-rest");
-  const rest = hues.size - named.length;
-  const sources = new Set([...nodes.values()].map((node) => node.source));
-  const short = (/** @type {string} */ name) => (sources.size > 1 ? name : name.slice(name.indexOf("/") + 1));
-  const swatch = (/** @type {string} */ hue, /** @type {string} */ name) => h("li", {}, h("i", { class: `swatch ${hue}` }), name);
-  return [
-    h("h2", {}, "Sent"),
-    h("ul", {}, h("li", {}, Where("local", "to a local model")), h("li", {}, Where("cloud", "to a cloud model"))),
-    h("p", {}, "A ring stays on what was ever sent."),
-    h("h2", { class: "folders" }, "Folders"),
-    h("ul", { class: "folders" }, ...named.map(([name, hue]) => swatch(hue, short(name))), rest ? swatch("hue-rest", `${rest} more`) : ""),
-  ];
-}
-
-function addButtons() {
-  const button = (/** @type {string} */ name, /** @type {string} */ word, /** @type {() => void} */ onclick) =>
-    h("button", { type: "button", class: `button-${name}`, title: word, onclick }, icon(name), h("span", {}, word));
-  const rescanButton = button("rescan", "Rescan", () => void rescan(rescanButton));
-  const clearButton = button("clear", "Clear sharing", () => void clearSharing());
-  const tableButton = button("table", "Table", () => showTable(byId("drawer").hidden));
-  tableButton.id = "table-button";
-  tableButton.setAttribute("aria-expanded", "false");
-  tableButton.setAttribute("aria-controls", "drawer");
-  byId("buttons").append(button("fit", "Whole map", () => graph?.fit()), tableButton, rescanButton, clearButton);
-  get("status").then(
-    (/** @type {SuiteStatus} */ { role }) => {
-      rescanButton.hidden = clearButton.hidden = role === "read_only";
-    },
-    () => {}, // the status line says it
-  );
-}
-
-/** @param {boolean} shown */
-function showTable(shown) {
-  byId("drawer").hidden = !shown;
-  if (shown) table.refresh();
-  byId("main").classList.toggle("with-table", shown);
-  byId("table-button").setAttribute("aria-expanded", String(shown));
-}
-
-/** @param {HTMLButtonElement} button */
-async function rescan(button) {
-  button.disabled = true;
+async function rescan() {
   try {
     /** @type {MemoryMap} */
     const map = await post("memory/refresh");
@@ -286,8 +339,6 @@ async function rescan(button) {
     Toast(`Rescanned: ${counted(map.nodes.length, "note")} in ${counted(map.sources.length, "source")}.`);
   } catch (error) {
     failed(error);
-  } finally {
-    button.disabled = false;
   }
 }
 
@@ -318,51 +369,18 @@ function messageOf(error) {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Lay something over the page; null: nothing. @param {Node | null} element */
-function cover(element) {
-  byId("cover").replaceChildren(...(element ? [element] : []));
-}
-
-/** @returns {() => void} ends it */
-function showProgress() {
-  const said = h("p", { role: "status" }, "Reading your notes…");
-  cover(Empty({ icon: "memory", title: "Drawing the map" }, h("progress", { "aria-label": "Reading your notes" }), said));
-  const started = performance.now();
-  const timer = setInterval(() => {
-    said.textContent = `Reading your notes: ${Math.round((performance.now() - started) / 1000)} s`;
-  }, 1000);
-  get("status").then(
-    (/** @type {SuiteStatus} */ { sources }) => {
-      const names = (sources ?? []).filter((source) => source.enabled).map((source) => source.name);
-      if (names.length) said.textContent = `Reading the notes of ${names.join(", ")}…`;
-    },
-    () => {}, // the status line says it
-  );
-  return () => clearInterval(timer);
-}
-
-/** What the page says without a note. @param {SourceState[]} sources */
-function nothing(sources) {
-  const known = sources.map(({ name, location, error, enabled }) =>
-    h("li", {}, `${name}: ${enabled ? (error ?? `no note in ${location}`) : "switched off"}`),
-  );
-  return Empty(
-    { icon: "memory", title: "Your notes will be here" },
-    h("p", {}, "Each note becomes a dot and each link a line. When a request carries a note to a model, it lights up."),
-    known.length ? h("ul", { class: "known" }, ...known) : "",
-    h("p", {}, "Name a folder of notes in mitm.yaml, then start mitmemory again:"),
-    Copy(EXAMPLE),
-  );
-}
-
 // For the browser tests only: where a note is drawn and what is lit, since a canvas cannot be asked.
 window.__mitmemory = {
   spot: (/** @type {string} */ id) => graph?.spot(id) ?? null, // {x, y, radius} in CSS pixels of #map
   hovered: () => graph?.hovered ?? "",
   meant: () => [...(graph?.meant ?? [])], // the notes that are not dimmed
+  shown: () => shown.map((node) => node.id).sort(), // those that filters and the local graph leave
+  drawn: () => graph?.drawn() ?? [], // those that the map draws
+  hue: (/** @type {string} */ id) => graph?.graph.getNodeAttribute(id, "hue") ?? "",
   lit: () => Object.fromEntries([...(graph?.glow.lights ?? [])].map(([id, light]) => [id, [...light.places]])),
   marks: () => Object.fromEntries([...(graph?.glow.marks ?? [])].map(([id, places]) => [id, [...places]])),
   notes: () => graph?.graph.order ?? 0,
   links: () => graph?.graph.size ?? 0,
   events: () => events, // activity events handled
+  saves: () => layout.saves, // layouts that the server kept
 };

@@ -18,7 +18,9 @@ export function groups(notes) {
   const folders = new Map(notes.map(({ id, folder }) => [id, folder]));
   const put = (/** @type {string} */ id, /** @type {number} */ depth) => {
     const name = (folders.get(id) ?? "").split("/").slice(0, depth).join("/");
-    members.set(name, [...(members.get(name) ?? []), id]);
+    const known = members.get(name);
+    if (known) known.push(id);
+    else members.set(name, [id]);
   };
   for (const { id, source } of notes) put(id, source.split("/").length + 1);
   for (;;) {

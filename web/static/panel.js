@@ -6,10 +6,11 @@ import { Decision } from "./components/Decision.js";
 import { Lines } from "./components/Lines.js";
 import { NoteLink } from "./components/NoteLink.js";
 import { Where } from "./components/Where.js";
-import { byId, h, icon } from "./dom.js";
+import { byId, h, icon, root } from "./dom.js";
 import { counted, number, receivers, size } from "./words.js";
 
 const REQUESTS = 20;
+const DEPTHS = [0, 1, 2, 3];
 
 /**
  * @typedef {object} Facts
@@ -17,16 +18,19 @@ const REQUESTS = 20;
  * @property {MapNode[]} out the notes it links to
  * @property {MapNode[]} into the notes that link to it
  * @property {NoteExposure | undefined} exposure
+ * @property {number} depth links from it within which the map shows notes; 0: all
  */
 
 export class Panel {
   /**
    * @param {object} hear
    * @param {() => void} hear.onClose
+   * @param {(depth: number) => void} hear.onDepth
    */
-  constructor({ onClose }) {
+  constructor({ onClose, onDepth }) {
     this.element = byId("panel");
     this.onClose = onClose;
+    this.onDepth = onDepth;
     /** @type {Facts | null} */
     this.facts = null;
     this.exposure = h("section", { "aria-labelledby": "panel-sent" });
@@ -36,6 +40,11 @@ export class Panel {
   /** The id of the note that is shown; "": none. */
   get shown() {
     return this.facts?.node.id ?? "";
+  }
+
+  /** Whether it lies at the right, and not as a sheet at the bottom. */
+  get beside() {
+    return this.element.offsetTop === 0;
   }
 
   /** @param {Facts} facts */
@@ -57,6 +66,7 @@ export class Panel {
         ...node.tags.map((tag) => h("li", {}, `#${tag}`)),
       ),
       h("dl", {}, ...factsOf(node)),
+      this.#depths(facts.depth),
       this.exposure,
       links("Links to", out),
       links("Linked from", into),
@@ -67,6 +77,19 @@ export class Panel {
     if (other) this.requests.replaceChildren();
     void this.loadRequests();
     if (other) this.element.scrollTop = 0;
+  }
+
+  /** How far around the note the map is shown. @param {number} chosen */
+  #depths(chosen) {
+    const choices = DEPTHS.map((depth) =>
+      h(
+        "label",
+        {},
+        h("input", { type: "radio", name: "depth", value: depth, checked: depth === chosen, onchange: () => this.onDepth(depth) }),
+        h("span", {}, depth ? counted(depth, "link") : "All"),
+      ),
+    );
+    return h("fieldset", { class: "depths" }, h("legend", {}, "Map around it"), ...choices);
   }
 
   close() {
@@ -84,10 +107,12 @@ export class Panel {
     const id = this.shown;
     const head = h("h3", { id: "panel-requests" }, "Requests that carried it");
     try {
-      const { entries } = await get(`activity?note=${encodeURIComponent(id)}&limit=${REQUESTS}`);
+      const { entries, next } = await get(`activity?note=${encodeURIComponent(id)}&limit=${REQUESTS}`);
       if (id !== this.shown) return;
       const list = h("ol", { class: "carried" }, ...entries.map((/** @type {ActivityEntry} */ entry) => carried(entry, id)));
-      this.requests.replaceChildren(head, entries.length ? list : h("p", { class: "muted" }, "None in the activity kept."));
+      const all = new URL(`activity?note=${encodeURIComponent(id)}`, root).href;
+      const more = next && h("p", { class: "carried-more" }, h("a", { href: all }, "All of them, on the Activity page"));
+      this.requests.replaceChildren(head, entries.length ? list : h("p", { class: "muted" }, "None in the activity kept."), more || "");
     } catch (error) {
       if (id === this.shown) this.requests.replaceChildren(head, h("p", { class: "muted" }, String(error)));
     }

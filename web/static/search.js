@@ -8,7 +8,7 @@ export class Search {
   /**
    * @param {object} hear
    * @param {(found: MapNode[] | null) => void} hear.onFound null: nothing is asked for
-   * @param {(id: string) => void} hear.onPick
+   * @param {(id: string, byKey: boolean) => void} hear.onPick
    */
   constructor({ onFound, onPick }) {
     /** @type {MapNode[]} */
@@ -58,7 +58,7 @@ export class Search {
         h(
           "li",
           // Not click: the input would lose the focus, and the list would be gone before.
-          { id: `result-${at}`, role: "option", "aria-selected": "false", onmousedown: () => this.onPick(node.id) },
+          { id: `result-${at}`, role: "option", "aria-selected": "false", onmousedown: () => this.onPick(node.id, false) },
           node.title,
           h("small", {}, node.folder),
         ),
@@ -78,7 +78,7 @@ export class Search {
   #key(event) {
     const shown = this.list.children.length;
     if (event.key === "Enter" && this.found.length) {
-      this.onPick(this.found[Math.max(this.at, 0)].id);
+      this.onPick(this.found[Math.max(this.at, 0)].id, true);
       this.#show(false);
     } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && shown) {
       event.preventDefault();

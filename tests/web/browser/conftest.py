@@ -1,10 +1,11 @@
 """Fixtures of the browser tests: a dashboard and a page of it. All of them live on the loop of the session."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, expect
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, Page, expect
 
 from tests.web.browser.support import NO_WEBGL, MemoryPage, Shelf, Suite, Visitor, chromium, running, visiting
 
@@ -44,3 +45,14 @@ async def memory_page(suite: Suite, visitor: Visitor) -> MemoryPage:
 async def browser_without_webgl() -> AsyncIterator[Browser]:
     async with chromium(*NO_WEBGL) as one:
         yield one
+
+
+@pytest.fixture
+def axe() -> Callable[[Page], Awaitable[None]]:
+    """`await axe(page)` fails when axe-core finds something on the page as it is now."""
+
+    async def find_nothing(page: Page) -> None:
+        found = await Axe().run(page)
+        assert not found.response["violations"], found.generate_report()
+
+    return find_nothing

@@ -151,7 +151,7 @@ class Suite:
 
 
 @asynccontextmanager
-async def running(shelf: Shelf, prefix: str = "/") -> AsyncIterator[Suite]:
+async def running(shelf: Shelf, prefix: str = "/", **more: Any) -> AsyncIterator[Suite]:
     library = NoteLibrary([shelf], options=LibraryOptions())
     sock = socket.create_server(("127.0.0.1", 0))
     state = {
@@ -171,6 +171,7 @@ async def running(shelf: Shelf, prefix: str = "/") -> AsyncIterator[Suite]:
         access=Access(Tokens("admin-token-of-the-tests", "read-only-token-of-the-tests"), sock.getsockname()[1]),
         status=lambda: dict(state),
         prefix=prefix,
+        **more,
     )
     sidecar = Sidecar(services)
     await sidecar.start(sock=sock)

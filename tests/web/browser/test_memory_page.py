@@ -168,13 +168,13 @@ async def test_keyboard_alone_finds_a_note_and_its_requests(memory_page: MemoryP
     page = memory_page.page
     await until(lambda: memory_page.ask("marks()"))
     await page.keyboard.press("/")
-    await page.keyboard.press("Tab")  # Whole map
-    await page.keyboard.press("Tab")
+    for _ in ("Filters", "Whole map", "Table"):
+        await page.keyboard.press("Tab")
     await expect(page.locator("#table-button")).to_be_focused()
     await page.keyboard.press("Enter")
     await expect(page.locator("#drawer tbody tr")).to_have_count(7)
     await expect(page.locator("#drawer tbody tr").first).to_contain_text("Tides")
-    for _ in ("Rescan", "Clear sharing", "the table's one row in the tab order"):
+    for _ in ("Rescan", "Clear sharing", "Add notes", "the table's one row in the tab order"):
         await page.keyboard.press("Tab")
     await expect(page.locator("#panel h2")).to_have_text("Tides")
     await page.keyboard.press("ArrowDown")
@@ -185,6 +185,20 @@ async def test_keyboard_alone_finds_a_note_and_its_requests(memory_page: MemoryP
     await expect(page.locator("#panel .carried li")).to_contain_text("1/1 lines")
     await page.keyboard.press("Escape")
     await expect(page.locator("#drawer tbody tr").first).to_be_focused()
+
+
+async def test_keyboard_alone_searches_a_note_and_reads_its_panel(memory_page: MemoryPage, suite: Suite) -> None:
+    suite.finish(suite.route("cloud", (TIDES, 1, 1)))
+    page = memory_page.page
+    await page.keyboard.press("/")
+    await page.keyboard.type("tides")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#panel")).to_be_focused()
+    await expect(page.locator("#panel .carried li")).to_contain_text("1/1 lines")
+    await page.keyboard.press("Escape")  # the search
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#panel")).to_be_hidden()
+    await expect(page.locator("#query")).to_be_focused()
 
 
 async def test_markup_in_a_title_stays_text(memory_page: MemoryPage) -> None:

@@ -1,0 +1,300 @@
+"""Search over the transcripts of all clients that have a memory: who is open, on which thread, and what is to be indexed.
+
+Each open client has one worker thread, and all that touches its index runs there: memsearch's calls look asynchronous
+and are not. One more thread, the keeper, hands the workers what was recorded, looks for what a person changed in the
+folders, and closes what nobody used for a while. Databases open when they are first needed, never before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from hashlib import blake2b
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory.conversations.embedding import Builtin, EmbeddingSettings
+from memory.conversations.recall import Recalled
+
+if TYPE_CHECKING:  # importing it imports memsearch
+    from memory.conversations.client_index import ClientIndex, IndexStatus
+    from memory.conversations.library import Place
+
+logger = logging.getLogger(__name__)
+
+SETTLE = 1.0
+"""Seconds from the first change of a file until it is indexed; what comes meanwhile is indexed with it."""
+LOOK_EVERY = 30.0
+IDLE = 900.0
+MOST_OPEN = 32
+SLICE = 0.5
+"""Seconds that a worker indexes before it lets a search in between."""
+
+type Progress = Callable[[int, int], None]
+"""How many files are done, of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """A Milvus server for all clients; `token` is the token itself."""
+
+    uri: str
+    token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """`server` None: a Milvus Lite database in each client's folder. `language` is one of `ranking.STOP_WORDS`."""
+
+    embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings)
+    server: ServerSettings | None = None
+    language: str = "english"
+
+
+class _Client:
+    """A client's worker. Everything but `used` and `due` belongs to its thread."""
+
+    def __init__(self, name: str) -> None:
+        self.index: ClientIndex | None = None
+        self.used = time.monotonic()
+        self.looked = time.monotonic()
+        self.due: dict[str, float] = {}
+        """Files that changed, and when that was first heard of."""
+        self.is_working = False
+        self._thread = ThreadPoolExecutor(1, f"memory of {name}")
+
+    def submit[T](self, job: Callable[[], T]) -> Future[T]:
+        return self._thread.submit(job)
+
+    def end(self) -> None:
+        self._thread.shutdown()
+
+
+class Engine:
+    """One for a suite. `folder_of` says where a client's files are, for its slug.
+
+    What searches and changes raise: `LockedElsewhereError`, `EmbeddingError`, `SettingsFileError`, OSError, and what
+    pymilvus raises for a server that cannot be reached.
+    """
+
+    def __init__(self, folder_of: Callable[[str], Path], settings: EngineSettings = EngineSettings()) -> None:
+        self._folder_of = folder_of
+        self._settings = settings
+        self._builtin = Builtin()
+        self._clients: dict[str, _Client] = {}
+        self._changing = threading.Condition()
+        """Guards `_clients`, their `used` and `due`, and `_is_closed`; wakes the keeper."""
+        self._is_closed = False
+        self._keeper: threading.Thread | None = None
+
+    async def search(
+        self,
+        client: str,
+        query: str,
+        *,
+        limit: int = 5,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        own: tuple[str, int] | None = None,
+    ) -> Recalled:
+        """The turns of this client that answer the query, best first.
+
+        `after` and `before` bound when a turn began. `own` is the session and the number of the conversation that asks,
+        which is left out.
+        """
+        from memory.conversations.searching import Own, Question  # noqa: PLC0415 - imports memsearch
+
+        question = Question(query, limit, after, before, Own(*own) if own else None)
+        return await self._run(client, lambda index: index.search(question))
+
+    def changed(self, client: str, path: Path) -> None:
+        """Tell that a file of the client was written: it is searchable soon. For any thread; only takes note of it."""
+        with self._changing:
+            if self._is_closed:
+                return
+            self._client(client).due.setdefault(str(path), time.monotonic())
+            self._changing.notify()
+
+    async def index(self, client: str, path: Path) -> int:
+        """Index a file now; how many chunks it has in the index."""
+        return await self._run(client, lambda index: index.index(str(path)))
+
+    async def forget(self, client: str, path: Path) -> None:
+        """Drop the chunks of a file that was deleted, or is about to be."""
+        await self._run(client, lambda index: index.forget(str(path)))
+
+    async def rebuild(self, client: str, progress: Progress | None = None) -> int:
+        """Make a client's index anew; how many files it was made from. Searches go on meanwhile, over what is there."""
+        await self._run(client, lambda index: index.invalidate())
+        await self._reopen(client)
+        total = await self._run(client, lambda index: index.pending)
+        left = total
+        while left:
+            if progress is not None:
+                progress(total - left, total)
+            left = await self._run(client, lambda index: index.work(SLICE))
+        if progress is not None:
+            progress(total, total)
+        return total
+
+    async def _reopen(self, client: str) -> None:
+        with self._changing:
+            closing = self._clients[client].submit(partial(_close, self._clients[client]))
+        await asyncio.wrap_future(closing)
+
+    async def status(self, client: str) -> IndexStatus:
+        return await self._run(client, lambda index: index.status())
+
+    async def drop(self, client: str) -> None:
+        """Close a client's index and remove it, before its folder is deleted."""
+        await self._run(client, lambda index: index.remove())
+        await self.release(client)
+
+    async def release(self, client: str) -> None:
+        """Close a client's index and end its thread."""
+        with self._changing:
+            found = self._clients.pop(client, None)
+        if found is not None:
+            await asyncio.wrap_future(found.submit(lambda: _close(found)))
+            await asyncio.to_thread(found.end)
+
+    async def close(self) -> None:
+        """Write and close everything. Nothing can be asked afterwards."""
+        with self._changing:
+            self._is_closed = True
+            names = list(self._clients)
+            self._changing.notify()
+        for name in names:
+            await self.release(name)
+        if self._keeper is not None:
+            await asyncio.to_thread(self._keeper.join)
+
+    async def _run[T](self, name: str, job: Callable[[ClientIndex], T]) -> T:
+        with self._changing:
+            if self._is_closed:
+                raise RuntimeError("the memory of conversations is closed")
+            client = self._client(name)
+            future = client.submit(lambda: job(self._opened(name, client)))
+        return await asyncio.wrap_future(future)
+
+    def _client(self, name: str) -> _Client:
+        """Called with the lock held."""
+        client = self._clients.get(name)
+        if client is None:
+            client = self._clients[name] = _Client(name)
+        if self._keeper is None:
+            self._keeper = threading.Thread(target=self._keep, name="memory keeper", daemon=True)
+            self._keeper.start()
+        client.used = time.monotonic()
+        return client
+
+    def _opened(self, name: str, client: _Client) -> ClientIndex:
+        if client.index is None:
+            from memory.conversations.client_index import ClientIndex  # noqa: PLC0415 - imports memsearch
+            from memory.conversations.library import quiet  # noqa: PLC0415 - as above
+
+            quiet()
+            folder = self._folder_of(name)
+            client.index = ClientIndex(
+                folder, self._settings.embedding, self._settings.language, self._builtin, self._place(folder)
+            )
+            client.looked = -inf  # so that the keeper has indexed soon what was not
+        return client.index
+
+    def _place(self, folder: Path) -> Place | None:
+        server = self._settings.server
+        if server is None:
+            return None
+        from memory.conversations.library import Place  # noqa: PLC0415 - imports memsearch
+
+        return Place(server.uri, server.token, collection_of(folder))
+
+    # The keeper
+
+    def _keep(self) -> None:
+        while True:
+            with self._changing:
+                if self._is_closed:
+                    return
+                now = time.monotonic()
+                for name, client in self._clients.items():
+                    self._hand_over(name, client, now)
+                self._close_unused(now)
+                self._changing.wait(self._pause(now))
+
+    def _hand_over(self, name: str, client: _Client, now: float) -> None:
+        """Give the worker what is to be done, unless it is still at what it was given."""
+        if client.is_working:
+            return
+        due = [path for path, heard in client.due.items() if heard + SETTLE <= now]
+        looks = client.index is not None and client.looked + LOOK_EVERY <= now
+        if not due and not looks:
+            return
+        for path in due:
+            del client.due[path]
+        if looks:
+            client.looked = now
+        client.is_working = True
+        client.submit(lambda: self._work(name, client, due, looks=looks))
+
+    def _work(self, name: str, client: _Client, due: list[str], *, looks: bool) -> None:
+        """On the client's thread, a slice at a time."""
+        is_done = True
+        try:
+            index = self._opened(name, client)
+            if looks and index.is_outdated:
+                index.invalidate()
+                _close(client)
+                index = self._opened(name, client)
+            elif looks:
+                index.look()
+            index.changed(due)
+            is_done = not index.work(SLICE)
+        except Exception as error:  # noqa: BLE001 - the next look tries again; what is wrong is told to who searches
+            logger.warning("the memory of %s could not be indexed (%s)", name, type(error).__name__)
+        with self._changing:
+            if is_done or self._is_closed:
+                client.is_working = False
+            else:
+                with contextlib.suppress(RuntimeError):  # released meanwhile
+                    client.submit(lambda: self._work(name, client, [], looks=False))
+
+    def _close_unused(self, now: float) -> None:
+        opened = sorted(
+            (client for client in self._clients.values() if client.index and not client.is_working),
+            key=lambda client: client.used,
+        )
+        too_many = len(opened) - MOST_OPEN
+        for place, client in enumerate(opened):
+            if not client.due and (client.used + IDLE <= now or place < too_many):
+                client.submit(partial(_close, client))
+
+    def _pause(self, now: float) -> float:
+        """Seconds until something is due."""
+        due = [
+            heard + SETTLE
+            for client in self._clients.values()
+            if not client.is_working
+            for heard in client.due.values()
+        ]
+        return max(0.01, min([*due, now + 5.0]) - now)
+
+
+def collection_of(folder: Path) -> str:
+    """The collection of a client on a Milvus server, which several people may share: letters, digits and `_`."""
+    return f"mitmemory_{blake2b(str(folder.resolve()).encode('utf-8', 'surrogatepass'), digest_size=12).hexdigest()}"
+
+
+def _close(client: _Client) -> None:
+    if client.index is not None:
+        index, client.index = client.index, None
+        index.close()

@@ -1,0 +1,300 @@
+"""Writes down what was said: each request with its answer once, at the end of the client's current transcript."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from memory.conversations import files
+from memory.conversations.journal import written
+from memory.conversations.known import Chat, Entry
+from memory.conversations.messages import is_persons, last_persons, merged, visible
+from memory.conversations.prefixes import START, Hash, Place, Verdict, judge
+from memory.conversations.said import Message, Prepared, Said
+from memory.conversations.secrets import mask
+from memory.conversations.sessions import Session, new_id
+from memory.conversations.store import ClientMemory, Store
+from memory.conversations.transcript import (
+    LONGEST_SUMMARY,
+    Link,
+    Part,
+    Piece,
+    Returned,
+    called,
+    conversation_heading,
+    frontmatter,
+    model_name,
+    one_line,
+    render,
+)
+
+MOST_GROWING = 64
+"""Answers whose text is remembered for a moment, in case that they grow: some streams tell their end many times."""
+LONGEST_GROWING = 1 << 20
+MOST_PASSED = 50
+"""Places of a history that was not recorded which are remembered, the newest."""
+_MASKED = LONGEST_SUMMARY * 20
+"""Characters that are looked at for secrets where only the beginning is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Where something was written: the numbers of conversation and turn are those in the transcript at `path`."""
+
+    session: str
+    conversation: int
+    turn: int
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Where a request belongs, and what of it is new."""
+
+    verdict: Verdict
+    chat: Chat | None
+    places: Sequence[Hash]
+    answered: Hash
+    answer: Message
+    """What of the answer is to be written."""
+
+
+class Recorder:
+    """Records for all clients of a store. Methods may be called from any thread."""
+
+    def __init__(self, store: Store, *, redact_secrets: bool = True) -> None:
+        self._store = store
+        self.redact_secrets = redact_secrets
+        self.on_recorded: list[Callable[[str, Path], None]] = []
+        """Called with the client and the transcript that has grown, in the thread that recorded."""
+        self._growing: OrderedDict[tuple[str, Hash, datetime], Message] = OrderedDict()
+        self._growing_lock = threading.Lock()
+
+    def prepare(self, messages: Iterable[Message]) -> Prepared:
+        """The part of `record` that takes long with a long history; it needs no client and changes nothing."""
+        one_each = merged(messages)
+        digests = self._store.hasher.digests(one_each)
+        return Prepared(one_each, digests, tuple(self._store.hasher.places(START, digests)))
+
+    def record(self, client: str, said: Said) -> Recorded | None:
+        """Append what is new in it; it is in the file when this returns. None: nothing is, or it is recorded already.
+
+        `client` is the slug. Raises OSError; then nothing was written.
+        """
+        if not said.answer.text.strip() and not said.answer.calls:
+            return None
+        prepared = said.prepared or self.prepare(said.messages)
+        memory = self._store.memory_of(client)
+        with memory.lock:
+            if memory.left:
+                return self.record(client, said)
+            try:
+                recorded = self._add(memory, said, prepared)
+            except FileNotFoundError:  # a person has deleted the folder, or a part of it
+                self._store.make_again(memory)
+                recorded = self._add(memory, said, prepared)
+        if recorded is None:
+            return None
+        for callback in self.on_recorded:
+            callback(client, recorded.path)
+        return recorded
+
+    def _add(self, memory: ClientMemory, said: Said, prepared: Prepared) -> Recorded | None:
+        placed = self._place(memory, said, prepared)
+        if placed.verdict.kind == "retry":
+            return None
+        recorded = self._write(memory, said, prepared, placed)
+        self._remember((memory.client, placed.places[-1], said.at), said.answer)
+        return recorded
+
+    def _place(self, memory: ClientMemory, said: Said, prepared: Prepared) -> _Placed:
+        known, hasher = memory.known, self._store.hasher
+        chat = known.by_key(self._key(said))
+        answer = said.answer
+        base = START
+        if said.continues:
+            previous = known.by_answer(self._answer_id(said.previous))
+            if previous is not None:
+                chat, base = previous
+            elif chat is None:
+                base = hasher.name("begun elsewhere", said.previous or said.key or "")
+            else:
+                base = chat.base if self._is_retry(memory.client, chat, said, prepared) else chat.tip
+        places = prepared.places if base == START else hasher.places(base, prepared.digests)
+        answered = hasher.places(places[-1], (hasher.message(answer),))[-1]
+        table = known.places if chat is None else chat.places
+        before = self._grown_from((memory.client, places[-1], said.at), answer)
+        verdict = judge(table, prepared.messages, places, answered, grown=before is not None)
+        if chat is None and verdict.parent is not None:
+            parent = table[verdict.parent]
+            # Another key, and not one answer in common: two chats that begin alike.
+            if said.key is None or parent.answered or verdict.kind == "retry":
+                chat = known.chat(parent.conversation)
+            else:
+                verdict = Verdict("new", None, last_persons(prepared.messages).start)
+        if before is not None and verdict.kind == "more":
+            answer = Message("assistant", answer.text[len(before.text) :], answer.calls[len(before.calls) :])
+        return _Placed(verdict, chat, places, answered, answer)
+
+    def _is_retry(self, client: str, chat: Chat, said: Said, prepared: Prepared) -> bool:
+        """Whether the last request came once more, where requests hold only what is new. "Go on" may be said twice: it
+        is a retry if the first did not get its answer, or got the same.
+        """
+        asked = self._store.hasher.places(chat.base, prepared.digests)[-1]
+        if self._grown_from((client, asked, said.at), said.answer) is not None:
+            return True
+        if not any(is_persons(message) for message in prepared.messages):
+            return False
+        answered = self._store.hasher.places(asked, (self._store.hasher.message(said.answer),))[-1]
+        place = chat.places.get(asked)
+        return place is not None and (not place.complete or answered in chat.places)
+
+    def _write(self, memory: ClientMemory, said: Said, prepared: Prepared, placed: _Placed) -> Recorded:
+        known = memory.known
+        verdict, chat = placed.verdict, placed.chat
+        session, lines, new_file = self._session(memory, said)
+        path = memory.transcript(session.id)
+        parent = None if chat is None or verdict.parent is None else chat.places.get(verdict.parent)
+        here = chat is not None and chat.session == session.id
+        number = chat.number if chat is not None and here else known.next_number(session.id)
+        user, assistant = self._pieces(prepared.messages[verdict.start :], placed.answer)
+        turn, extends = _turn(chat if here else None, parent, verdict, session, number, has_user=bool(user))
+        instead_of = verdict.instead_of if parent and (parent.session, parent.number) == (session.id, number) else None
+        text = "" if not new_file else frontmatter(memory.client, session.id, session.started)
+        if known.writing != (session.id, number) or new_file:
+            link = Link(chat.session, chat.number) if chat is not None and not here else None
+            text += conversation_heading(number, said.at, continued=here, goes_on_from=link)
+        if user:
+            text += render(Part(number, turn, said.at, (user,), instead_of=instead_of))
+        text += render(
+            Part(
+                number,
+                turn,
+                said.answered_at,
+                assistant,
+                model=model_name(said.model),
+                continued=extends and verdict.kind != "again",
+                again=verdict.kind == "again" or (extends and instead_of is not None),
+                cut_off=not said.complete,
+            )
+        )
+        offset = 0 if new_file else path.stat().st_size
+        content = text.encode("utf-8")
+        if offset not in {0, known.end} and not _ends_line(path, offset):
+            content = b"\n" + content  # edited by hand
+        entry = Entry(
+            at=said.answered_at.timestamp(),
+            session=session.id,
+            started=session.started.timestamp(),
+            conversation=chat.id if chat is not None else known.last_id + 1,
+            number=number,
+            turn=turn,
+            parent=verdict.parent,
+            base=placed.places[0],
+            passed=_passed(prepared.messages, placed.places, chat.places if chat is not None else {}),
+            asked=placed.places[-1],
+            answered=placed.answered,
+            complete=said.complete,
+            key=self._key(said),
+            answer=self._answer_id(said.answer_id),
+            written=written(offset, content),
+        )
+        take_back = memory.journal.append(*lines, entry)
+        try:
+            files.append(path, content, make="new" if new_file else "no")
+        except BaseException:
+            take_back()
+            raise
+        known.apply(entry)
+        return Recorded(session.id, number, turn, path)
+
+    def _session(self, memory: ClientMemory, said: Said) -> tuple[Session, list[str], bool]:
+        """The session, the lines that end the one before, and whether its file is yet to be made."""
+        session = memory.known.session
+        if session is not None:
+            is_there = memory.transcript(session.id).exists()  # a person may have deleted it
+            if is_there and not session.is_over(said.answered_at, self._store.limits):
+                return session, [], False
+        at = said.at.astimezone(UTC).replace(microsecond=0)
+        new = Session(new_id(at), at, at)
+        return new, [session.id] if session is not None else [], True
+
+    def _pieces(self, new: Sequence[Message], answer: Message) -> tuple[str, tuple[Piece, ...]]:
+        """What the user said, and what the assistant did."""
+        user: list[str] = []
+        assistant: list[Piece] = []
+        for message in (*new, answer):
+            text = visible(message.text) if message.role == "user" else message.text
+            assistant += [self._returned(result.text) for result in message.results]
+            if text.strip():
+                text = mask(text) if self.redact_secrets else text
+                if message.role == "user":
+                    user.append(text)
+                elif assistant and isinstance(assistant[-1], str):
+                    assistant[-1] += f"\n\n{text}"
+                else:
+                    assistant.append(text)
+            assistant += [called(call.name, self._summary(call.arguments)) for call in message.calls]
+        return "\n\n".join(user), tuple(assistant)
+
+    def _returned(self, text: str) -> Returned:
+        return Returned(len(text), one_line(self._summary(text)))
+
+    def _summary(self, text: str) -> str:
+        return mask(text[:_MASKED]) if self.redact_secrets else text[:_MASKED]
+
+    def _key(self, said: Said) -> Hash | None:
+        return None if said.key is None else self._store.hasher.name("key", said.key)
+
+    def _answer_id(self, identifier: str | None) -> Hash | None:
+        return None if identifier is None else self._store.hasher.name("answer", identifier)
+
+    def _grown_from(self, request: tuple[str, Hash, datetime], answer: Message) -> Message | None:
+        """The answer that the very same request had before, if this one begins with it."""
+        with self._growing_lock:
+            before = self._growing.get(request)
+        if before is None or before == answer or not answer.text.startswith(before.text):
+            return None
+        return before if answer.calls[: len(before.calls)] == before.calls else None
+
+    def _remember(self, request: tuple[str, Hash, datetime], answer: Message) -> None:
+        with self._growing_lock:
+            self._growing.pop(request, None)
+            if len(answer.text) <= LONGEST_GROWING:
+                self._growing[request] = answer
+            if len(self._growing) > MOST_GROWING:
+                self._growing.popitem(last=False)
+
+
+def _turn(
+    chat: Chat | None, parent: Place | None, verdict: Verdict, session: Session, number: int, *, has_user: bool
+) -> tuple[int, bool]:
+    """The turn's number, and whether it is there already. `chat`: if it is in this session."""
+    if chat is None:
+        return 1, False
+    if verdict.kind in {"more", "again"} and parent and (parent.session, parent.number) == (session.id, number):
+        return parent.turn, True
+    if not has_user and verdict.kind == "new":
+        return chat.turn, True
+    return chat.turn + 1, False
+
+
+def _passed(
+    messages: Sequence[Message], places: Sequence[Hash], known: Mapping[Hash, Place]
+) -> tuple[tuple[Hash, bool], ...]:
+    """Places before the request's last message that are new: a later request may go on from one of them."""
+    return tuple(
+        (places[at], messages[at - 1].role == "assistant")
+        for at in range(max(1, len(messages) - MOST_PASSED), len(messages))
+        if places[at] not in known
+    )
+
+
+def _ends_line(path: Path, size: int) -> bool:
+    with path.open("rb") as file:
+        file.seek(size - 1)
+        return file.read(1) == b"\n"

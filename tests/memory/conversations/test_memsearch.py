@@ -1,0 +1,149 @@
+"""What memsearch, Milvus Lite and wordllama really do, where we rely on it or guard against it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from memsearch.config import resolve_config
+from memsearch.core import MemSearch
+from memsearch.store import CollectionNotFoundError
+
+from memory.conversations.embedding import Builtin
+from memory.conversations.library import Library, Place, quiet
+from memory.conversations.settings_file import Chunking
+from tests.memory.conversations.written import CAKE, KEY, TAP, write
+
+
+@pytest.fixture(scope="module")
+def builtin() -> Builtin:
+    return Builtin()
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    quiet()
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture
+def library(tmp_path: Path, builtin: Builtin, runner: asyncio.Runner) -> Iterator[Library]:
+    library = Library(Place(str(tmp_path / "milvus.db")), builtin, Chunking(), runner)
+    yield library
+    library.close()
+
+
+def test_project_file_chooses_no_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".memsearch.toml").write_text(
+        '[embedding]\nprovider = "ollama"\n[milvus]\nuri = "own.db"\n[chunking]\nmax_chunk_size = 700\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = resolve_config()
+    assert config.embedding.provider == "openai"
+    assert config.milvus.uri != "own.db"
+    assert config.chunking.max_chunk_size == 700
+
+
+def test_our_constructor_sets_what_memsearchs_sets(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memsearch.core.get_provider", lambda *_, **__: Builtin())
+    theirs = MemSearch(milvus_uri="nowhere/milvus.db")
+    ours = vars(library).keys() - {"_runner", "_collection"}
+    assert vars(theirs).keys() == ours
+
+
+def test_search_before_anything_is_indexed_raises(library: Library, runner: asyncio.Runner) -> None:
+    with pytest.raises(CollectionNotFoundError):
+        runner.run(library.search("key"))
+    assert library.is_empty
+    assert (library.sources(), library.count()) == (set(), 0)
+
+
+def test_score_of_memsearch_is_a_rank_and_no_relevance(
+    library: Library, runner: asyncio.Runner, tmp_path: Path
+) -> None:
+    library.add(write(tmp_path, [KEY, TAP, CAKE]))
+    nothing_in_common = runner.run(library.search("zebra quantum", top_k=5))
+    assert nothing_in_common[0]["score"] == pytest.approx(0.5)  # first of the vectors, and of nothing else
+
+
+def test_rows_are_found_before_and_after_a_flush(library: Library, tmp_path: Path) -> None:
+    library.add(write(tmp_path, [KEY]))
+    before = {hit.id for hit in library.by_words("clock hall", 9, "")}
+    library.flush()
+    assert {hit.id for hit in library.by_words("clock hall", 9, "")} == before != set()
+
+
+def test_lanes_filter_by_heading_and_give_cosines(library: Library, tmp_path: Path) -> None:
+    path = write(tmp_path, [KEY], [TAP])
+    library.add(path)
+    where = f'not (source == "{path}" and heading like "%, conversation 1, turn %")'
+    hits = library.by_meaning(library.vector("key"), 9, where)
+    assert {", conversation 2, turn 1" in hit.heading for hit in hits if hit.heading.startswith(("User", "Ass"))} == {
+        True
+    }
+    whole = library.by_meaning(library.vector(hits[0].content), 1, "")
+    assert whole[0].cosine == pytest.approx(1, abs=1e-3)
+
+
+def test_chunks_that_we_reckon_are_those_in_the_index(library: Library, tmp_path: Path) -> None:
+    path = write(tmp_path, [KEY, TAP], [CAKE])
+    library.add(path)
+    chunks = [chunk.id for chunk in library.chunked(str(path), path.read_text())]
+    assert library._store.hashes_by_source(str(path)) == set(chunks)
+    assert len(chunks) == library.count() == 7  # the frontmatter, and three turns of two parts
+
+
+def test_closing_one_of_two_handles_breaks_the_other(
+    library: Library, builtin: Builtin, runner: asyncio.Runner, tmp_path: Path
+) -> None:
+    library.add(write(tmp_path, [KEY]))
+    second = Library(Place(str(tmp_path / "milvus.db")), builtin, Chunking(), runner)
+    assert second.count() == library.count()
+    second.close()
+    from pymilvus.exceptions import MilvusException
+
+    with pytest.raises((MilvusException, ValueError)):
+        library._client.query("memsearch_chunks", filter="", output_fields=["count(*)"], timeout=0.5)
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_the_database(
+    tmp_path: Path, builtin: Builtin, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    library = Library(Place(str(tmp_path / "milvus.db")), builtin, Chunking(), runner)
+    library.add(write(tmp_path, [KEY]))
+    assert library.count() == 3
+    library.close()
+
+
+def test_the_database_logs_an_error_that_is_kept_quiet(tmp_path: Path) -> None:
+    for name in ("grpc._server", "memsearch", "milvus_lite", "pymilvus"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    quiet()
+    assert not logging.getLogger("grpc._server").isEnabledFor(logging.ERROR)
+    assert not logging.getLogger("milvus_lite.server_manager").isEnabledFor(logging.ERROR)
+
+
+def test_wordllamas_own_loader_finds_no_tokenizer_and_ours_does_without_importing_it(tmp_path: Path) -> None:
+    program = """
+import sys
+from memory.conversations.embedding import Builtin
+vectors = Builtin().vectors(["a tap drips", "the faucet leaks", "parliament"])
+assert "wordllama" not in sys.modules
+print(vectors.shape, bool(vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.2))
+from wordllama import WordLlama
+try:
+    WordLlama.load(disable_download=True)
+except FileNotFoundError:
+    print("not found")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["(3, 256) True", "not found"]

@@ -1,0 +1,98 @@
+"""The ranking by itself, over word vectors that are written out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from memory.conversations.embedding import Builtin, Vectors
+from memory.conversations.ranking import BESIDE, STOP_WORDS, Language, Piece, focused, joined, scores
+
+
+def apart(words: Sequence[str]) -> Vectors:
+    """No word is like another, but `tap` and `faucet` are."""
+    places = {"tap": 0, "faucet": 0}
+    rows = np.zeros((len(words), 4096), np.float32)
+    for row, word in zip(rows, words, strict=True):
+        row[places.get(word, 1 + hash_of(word))] = 1
+    return rows
+
+
+def hash_of(word: str) -> int:
+    return int.from_bytes(word.encode(), "big") % 4093
+
+
+@pytest.fixture
+def english() -> Language:
+    return Language("english")
+
+
+def test_stop_words_go_and_stems_meet(english: Language) -> None:
+    assert english.words("What did we say about the Taps, x 4?") == ["say", "taps", "4"] or english.words(
+        "What did we say about the Taps, x 4?"
+    ) == ["taps", "4"]
+    assert english.stems(["taps", "tap"]) == ["tap", "tap"]
+
+
+@pytest.mark.parametrize("language", STOP_WORDS)
+def test_each_language_has_words_and_stems(language: str) -> None:
+    assert Language(language).stems(["abc"]) != []
+
+
+def test_a_rare_word_counts_for_more_than_a_common_one(english: Language) -> None:
+    pieces = [Piece("garden tulip", 0.1), *[Piece("garden", 0.1)] * 8, Piece("tulip", 0.1)]
+    found = scores("garden tulip", pieces, english, apart)
+    assert found[0] > found[9] > found[1]
+    assert found[1] == found[8]
+
+
+def test_a_word_of_the_same_meaning_is_found_and_a_number_is_only_itself(english: Language) -> None:
+    tap, other, number, next_number = scores(
+        "faucet 6021", [Piece("tap", 0), Piece("cat", 0), Piece("6021", 0), Piece("6022", 0)], english, apart
+    )
+    assert (other, next_number) == (0, 0)
+    assert tap > 0
+    assert number > 0
+
+
+def test_what_stands_beside_counts_for_less_and_further_away_for_less_still(english: Language) -> None:
+    chain = [
+        Piece("zebra", 0, None, 1),
+        Piece("one", 0, 0, 2),
+        Piece("two", 0, 1, 3),
+        Piece("three", 0, 2, None),
+        Piece("zebra far away", 0),
+    ]
+    found = scores("zebra", chain, english, apart)
+    assert found[1] / found[0] == pytest.approx(BESIDE[0])
+    assert found[2] / found[0] == pytest.approx(BESIDE[1])
+    assert found[3] == 0
+    assert found[4] == found[0] == pytest.approx(0.5)
+
+
+def test_without_words_the_cosine_decides(english: Language) -> None:
+    assert scores("what was it?", [Piece("a", 0.5), Piece("b", -0.5)], english, apart) == [0.5, 0.0]
+    assert scores("zebra", [], english, apart) == []
+    assert focused("what was it?", ["a"], english, apart) is None
+
+
+def test_a_question_is_focused_on_its_rare_words(english: Language) -> None:
+    vector = focused("garden tulip", ["garden"] * 9 + ["tulip"], english, apart)
+    assert vector is not None
+    garden, tulip = (float(vector @ row) for row in apart(["garden", "tulip"]))
+    assert tulip > 3 * garden > 0
+
+
+def test_a_turn_is_judged_by_its_two_best_pieces() -> None:
+    assert joined([0.6]) == pytest.approx(0.6)
+    assert joined([0.6, 0.3, 0.1]) == pytest.approx((0.6 + 0.15) / 1.5)
+
+
+def test_words_are_remembered_as_they_are_embedded() -> None:
+    builtin = Builtin()
+    words = ["tap", "faucet", "", "Übermut"]
+    assert np.array_equal(builtin.word_vectors(words), builtin.vectors(words))
+    assert np.array_equal(builtin.word_vectors(words[1:]), builtin.vectors(words[1:]))
+    assert builtin.word_vectors([]).shape == (0, 256)

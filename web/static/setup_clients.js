@@ -1,0 +1,158 @@
+// @ts-check
+// The clients on the Setup page: who was seen, how each is told, and the lines that point one at the proxy.
+import { get, patch } from "./api.js";
+import { Ago } from "./components/Ago.js";
+import { Confirm } from "./components/Confirm.js";
+import { Copy } from "./components/Copy.js";
+import { Table } from "./components/Table.js";
+import { Toast } from "./components/Toast.js";
+import { h, icon } from "./dom.js";
+import { code, swap } from "./setup_parts.js";
+import { number } from "./words.js";
+
+const SHELLS = /** @type {Record<Shell, string>} */ ({ bash: "bash", zsh: "zsh", fish: "fish", powershell: "PowerShell" });
+const ANY = "Any other program";
+
+export class Clients {
+  /** @param {Element} element */
+  constructor(element) {
+    /** @type {ClientLines[]} */
+    this.lines = [];
+    /** @type {ClientState[]} */
+    this.clients = [];
+    /** @type {string | null} where conversations are stored */
+    this.directory = null;
+    this.admin = false;
+    this.problem = h("p", { class: "problem", hidden: true });
+    /** @type {Table<ClientState>} */
+    this.table = new Table({
+      caption: "Clients",
+      key: (client) => client.client,
+      empty: "No client is named in mitm.yaml, and none has sent anything yet.",
+      columns: [
+        { label: "Client", cell: (client) => h("span", { class: "stack" }, client.client, client.name !== client.client && h("small", {}, client.name)) },
+        { label: "Told by", cell: told, class: "wide" },
+        { label: "Requests since the start", cell: (client) => number(client.requests), class: "number" },
+        { label: "Last seen", cell: (client) => (client.lastSeen ? Ago(client.lastSeen) : "never"), class: "time" },
+        { label: "Memory of conversations", cell: (client) => this.#memory(client) },
+      ],
+    });
+    this.client = h("select", { onchange: () => this.#draw() });
+    this.shell = h("select", { onchange: () => this.#draw() }, ...Object.entries(SHELLS).map(([value, word]) => h("option", { value }, word)));
+    this.shell.value = /Windows/.test(navigator.userAgent) ? "powershell" : "bash";
+    this.how = h("div", { class: "how" });
+    element.append(
+      this.problem,
+      this.table.element,
+      h("p", { class: "muted" }, "A User-Agent is a hint: any program can send that of another. A listener, a proxy user and an API key tell more surely."),
+      h("h3", {}, "Point a client at the proxy"),
+      h("div", { class: "choices" }, h("label", {}, h("span", {}, "Client"), this.client), h("label", {}, h("span", {}, "Shell"), this.shell)),
+      this.how,
+      keyed(),
+    );
+  }
+
+  /** @returns {Promise<number>} how many clients have sent something */
+  async load() {
+    try {
+      const { clients, lines, conversations } = /** @type {ClientStates} */ (await get("clients"));
+      this.problem.hidden = true;
+      this.directory = conversations;
+      this.#show(clients, lines);
+      return clients.filter((client) => client.lastSeen !== null).length;
+    } catch (error) {
+      this.problem.hidden = false;
+      this.problem.replaceChildren(icon("warning"), error instanceof Error ? error.message : String(error));
+      return 0;
+    }
+  }
+
+  /**
+   * @param {ClientState[]} clients
+   * @param {ClientLines[]} lines
+   */
+  #show(clients, lines) {
+    if (JSON.stringify(clients) !== JSON.stringify(this.clients)) this.table.setRows(clients);
+    this.clients = clients;
+    this.lines = lines;
+    const chosen = this.client.options.length ? this.client.value : null;
+    const options = lines.map(({ client, name }) => h("option", { value: client ?? "" }, name ?? ANY));
+    swap(this.client, ...options);
+    if (chosen !== null && lines.some(({ client }) => (client ?? "") === chosen)) this.client.value = chosen;
+    this.#draw();
+  }
+
+  /** @param {SuiteStatus} status */
+  show({ role }) {
+    if (this.admin === (role === "admin")) return;
+    this.admin = role === "admin";
+    this.table.setRows(this.clients);
+  }
+
+  /** @param {ClientState} client */
+  #memory({ client, configured, memoryEnabled }) {
+    if (!configured) return h("span", { class: "muted" }, "off; it needs a name in mitm.yaml");
+    const word = memoryEnabled ? "Switch off" : "Switch on";
+    const label = `${word} the memory of ${client}`;
+    const change = () => this.#switch(client, !memoryEnabled);
+    return h("span", { class: "switch" }, memoryEnabled ? "on" : "off", this.admin && h("button", { type: "button", "aria-label": label, onclick: change }, word));
+  }
+
+  /**
+   * @param {string} client
+   * @param {boolean} enabled
+   */
+  async #switch(client, enabled) {
+    const text = `Full conversations of ${client} will be stored in ${this.directory ?? "the state directory"} from now on, until you switch this off.`;
+    if (enabled && !(await Confirm({ title: `Remember the conversations of ${client}?`, text, action: "Switch on" }))) return;
+    try {
+      await patch(`clients/${client}`, { memoryEnabled: enabled });
+      Toast(enabled ? `Conversations of ${client} are stored from now on.` : `Nothing more of ${client} is stored; what is there stays until you delete it.`);
+    } catch (error) {
+      Toast(error instanceof Error ? error.message : String(error), { failed: true });
+    }
+    await this.load();
+  }
+
+  #draw() {
+    const line = this.lines.find(({ client }) => (client ?? "") === this.client.value);
+    if (!line) return swap(this.how, h("p", { class: "muted" }, "The lines are known once the proxy runs."));
+    const text = line.shells[/** @type {Shell} */ (this.shell.value)];
+    if (line.problem || !text) return swap(this.how, h("p", { class: "problem" }, icon("warning"), line.problem ?? "There is no line for this shell."));
+    const name = line.client && line.client !== line.command ? `--client ${line.client} ` : "";
+    const start = `mitmemory with ${line.command ? "" : name}-- ${line.command ?? "COMMAND"}`;
+    swap(
+      this.how,
+      h("p", {}, "Paste these lines into the shell that starts it:"),
+      Copy(text),
+      h("p", { class: "muted" }, "Or leave the shell alone, and start it with ", code(start)),
+    );
+  }
+}
+
+/** @param {ClientState} client */
+function told({ matches }) {
+  if (!matches) return h("span", { class: "muted" }, "its User-Agent, by itself");
+  /** @type {(Node | string)[][]} */
+  const ways = [];
+  if (matches.listen) ways.push(["the listener ", code(matches.listen)]);
+  if (matches.proxyUser) ways.push(["the proxy user ", code(matches.proxyUser)]);
+  if (matches.apiKey) ways.push(["its API key"]);
+  if (matches.userAgent) ways.push(["a User-Agent like ", code(matches.userAgent)]);
+  return h("span", {}, ...ways.flatMap((way, at) => (at ? [" and ", ...way] : way)));
+}
+
+function keyed() {
+  return h(
+    "details",
+    {},
+    h("summary", {}, "Tell a client by its API key"),
+    h(
+      "ol",
+      { class: "steps" },
+      h("li", {}, "Run ", code("mitmemory hmac"), " and type the key. It is not shown and not stored."),
+      h("li", {}, "Put what it prints under ", code("clients"), " in mitm.yaml:"),
+    ),
+    Copy('clients:\n  - {name: nightly, match: {api_key: "hmac:…"}}'),
+  );
+}
