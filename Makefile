@@ -27,6 +27,7 @@ test-e2e: $(READY_DEV) clients ## the tests with real clients from npm
 
 pictures: $(READY_DEV) browser ## take the pictures of the documentation anew
 	MITMEMORY_PICTURES=1 $(VENV)/bin/pytest tests/web/browser/test_demo.py
+	$(PYTHON) -m tests.web.browser.pictures docs/pictures
 
 bench: $(READY_DEV) ## the figures, each beside its goal and its baseline
 	$(PYTHON) -m tests.bench
