@@ -72,6 +72,8 @@ def _dispatch(options: argparse.Namespace, rest: list[str]) -> int:
         "hmac": show_hmac,
         "rules": lambda config: rules_test(config, options),
         "ledger": lambda config: ledger(config, options),
+        "recall": lambda config: recall(config, options),
+        "compact": lambda config: compact(config, options),
     }
     try:
         return commands[options.command](load_config(options.config))
@@ -137,6 +139,19 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--since", metavar="SINCE", help="export: what began since then, like 30d or 2026-03-04")
     command.add_argument("--format", choices=("csv", "jsonl"), metavar="FORMAT", help="export: csv or jsonl (default)")
     command.add_argument("--head", metavar="HASH", help="verify: what head printed once must still be in it")
+
+    command = commands.add_parser("recall", parents=[configured], help="search a client's conversations")
+    command.add_argument("client", metavar="CLIENT", help="a client of the configuration")
+    command.add_argument("query", metavar="QUERY", help="what to look for, in any words")
+    command.add_argument("--after", metavar="TIME", help="what was said since then, like 2d or 2026-03-04")
+    command.add_argument("--before", metavar="TIME", help="what was said until then, like 6h or 2026-03-04")
+    command.add_argument("--limit", type=int, metavar="N", help="how many results (default: search_top_k)")
+    command.add_argument("--json", action="store_true", help="as JSON")
+
+    command = commands.add_parser("compact", parents=[configured], help="summarise a client's conversations")
+    command.add_argument("client", metavar="CLIENT", help="a client of the configuration")
+    command.add_argument("session", metavar="SESSION", nargs="?", help="one session (default: all that are over)")
+    command.add_argument("--again", action="store_true", help="also what is summarised already")
     return parser
 
 
@@ -215,6 +230,26 @@ def ledger(config: Config, options: argparse.Namespace) -> int:
     from addons import ledger_command  # noqa: PLC0415
 
     return ledger_command.ledger(config, options.action, since=options.since, kind=options.format, noted=options.head)
+
+
+def recall(config: Config, options: argparse.Namespace) -> int:
+    from addons import recall_command  # noqa: PLC0415
+
+    return recall_command.recall(
+        config,
+        options.client,
+        options.query,
+        after=options.after,
+        before=options.before,
+        limit=options.limit,
+        as_json=options.json,
+    )
+
+
+def compact(config: Config, options: argparse.Namespace) -> int:
+    from addons import compact_command  # noqa: PLC0415
+
+    return compact_command.compact(config, options.client, options.session, again=options.again)
 
 
 def run_with(config: Config, command: Sequence[str], *, client: str | None) -> int:

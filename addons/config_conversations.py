@@ -20,10 +20,10 @@ from addons.config_model import (
 )
 from addons.config_reader import Section, Value
 from addons.config_values import parse_upstream
+from memory.conversations.recall import MOST_RESULTS
 
 LEAST_INACTIVITY = 600.0
 LEAST_SESSION = 1800.0
-MOST_RESULTS = 20
 
 EMBEDDINGS: Mapping[Embedding, tuple[str, ...]] = {
     "builtin": (),

@@ -19,9 +19,9 @@ from addons.explanation import explanation
 from addons.faults import traced
 from addons.flows import Flows
 from addons.gateway import Failure
-from addons.lead import Lead, Redirect, settle
+from addons.lead import Dial, Lead, Redirect, settle
 from addons.providers import ProviderTable
-from addons.refusals import refusal
+from addons.refusals import Refusal, refusal
 from addons.targets import TargetConfig
 from addons.wire import wire_for
 from addons.withhold import Withhold, is_signed, send_instead
@@ -67,13 +67,14 @@ class Decide:
         redirect: Redirect | None = None,
         withhold: Withhold | None = None,
         hold: Hold | None = None,
+        dial: Dial = lambda _host, _port: None,
     ) -> None:
         self._flows = flows
         self._providers = providers
         self._library = library
         self.rules = rules
         self.targets = targets or {}
-        self._lead = Lead(providers, redirect)
+        self._lead = Lead(providers, redirect, dial)
         self._withhold = withhold
         self._hold = hold
         self._facts = NotesFacts({})
@@ -134,10 +135,12 @@ class Decide:
                     case.held = released.answer
                     exchange.decision = case.judged()
         if exchange.decision.action == "redirect":
-            if await self._lead.on(flow, exchange, case) is None:
+            failures = await self._lead.on(flow, exchange, case)
+            if failures is None:
                 return ()
             await self._send(flow, exchange, case, case.unreachable)
-        elif exchange.decision.redactions:
+            return failures
+        if exchange.decision.redactions:
             await self._send(flow, exchange, case, case.judged)
         return ()
 
@@ -156,21 +159,36 @@ class Decide:
 
     def websocket_message(self, flow: http.HTTPFlow) -> None:
         """A socket that was open before there were rules."""
-        exchange = self._flows.of(flow)
-        if self.rules is None or exchange is None or flow.websocket is None:
+        if self.rules is None or flow.websocket is None:
             return
         message = flow.websocket.messages[-1]
         if not message.from_client:
             return
+        told: Refusal | None = None
+        try:
+            told = self._decide_message(flow)
+        except Exception as error:  # noqa: BLE001 - as in `request`
+            self._fail(error)
+            if self._restricts():
+                told = refusal("unknown", NOT_JUDGED)
+        if told is not None:
+            message.drop()
+            ctx.master.commands.call("inject.websocket", flow, True, b'{"type":"error",' + told.body[1:], True)
+
+    def _decide_message(self, flow: http.HTTPFlow) -> Refusal | None:
+        """What the client is told instead of a message being sent."""
+        if self._providers.find(flow.request.host, flow.request.port) is None:
+            return None
+        exchange = self._flows.of(flow)
+        if exchange is None or exchange.status is not None:
+            # The stage that makes an exchange of each message has failed: this is none, or that of an earlier one.
+            return refusal(wire_for(flow.request.path).id, NOT_JUDGED) if self._restricts() else None
         try:
             # A message can neither be led elsewhere, nor wait, nor be altered.
             exchange.decision = self._case_of(flow, exchange).judge(unreachable=True, held="expired", signed=True)
         except Exception as error:  # noqa: BLE001 - as in `request`
             self._give_up(exchange, error)
-        if exchange.decision.action == "block":
-            message.drop()
-            told = refusal(exchange.protocol, explanation(exchange))
-            ctx.master.commands.call("inject.websocket", flow, True, b'{"type":"error",' + told.body[1:], True)
+        return refusal(exchange.protocol, explanation(exchange)) if exchange.decision.action == "block" else None
 
     def _give_up(self, exchange: Exchange, error: Exception) -> None:
         self._fail(error)

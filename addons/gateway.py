@@ -121,6 +121,8 @@ class Gateway:
             logger=ServerLog(logging.getLogger(__name__)),
             shutdown_timeout=SHUTDOWN_TIMEOUT,
             handler_cancellation=True,
+            # What comes in by the door is not used, and one that is not what its encoding says would end in a 500.
+            auto_decompress=False,
             max_line_size=LONGEST_HEADER,
             max_field_size=LONGEST_HEADER,
             max_headers=1000,

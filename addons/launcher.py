@@ -222,7 +222,7 @@ def _master(
             # While the addons still listen: what was under way is recorded as ended.
             await close_clients(self.addons.get("proxyserver"))
             await super().done()
-            for server in (self.mitmemory.reroute, self.mitmemory.serving):
+            for server in (self.mitmemory.reroute, self.mitmemory.serving, self.mitmemory.conversations):
                 if server.stopped is not None:
                     await server.stopped
 

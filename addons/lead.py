@@ -15,6 +15,8 @@ from addons.outgoing import LocatedTarget, Origin, UnsuitableError, locate
 from addons.providers import ProviderTable
 from memory.exchange import Decision, Exchange, SentTo
 
+type Dial = Callable[[str, int], tuple[str, int] | None]
+
 
 class Redirect(Shape):
     """Leads a flow to the first of these targets that answers, and tells the record who received the body."""
@@ -30,11 +32,15 @@ class Redirect(Shape):
 
 
 class Lead:
-    """Leads requests to targets. Where there is no `redirect`, none can be led anywhere."""
+    """Leads requests to targets. Where there is no `redirect`, none can be led anywhere.
 
-    def __init__(self, providers: ProviderTable, redirect: Redirect | None) -> None:
+    `dial` says for host and port of a provider where to connect to instead; None: as it stands.
+    """
+
+    def __init__(self, providers: ProviderTable, redirect: Redirect | None, dial: Dial) -> None:
         self._providers = providers
         self._redirect = redirect
+        self._dial = dial
 
     async def on(self, flow: http.HTTPFlow, exchange: Exchange, case: Case) -> Sequence[Failure] | None:
         """Lead a request to the targets of its rules."""
@@ -111,12 +117,14 @@ class Lead:
     def _origin(self, flow: http.HTTPFlow, exchange: Exchange) -> Origin:
         request = flow.request
         provider = self._providers.find(request.host, request.port)
-        way = provider.connect_to if provider and provider.connect_to else None
+        host, port = self._dial(request.host, request.port) or (request.host, request.port)
         return Origin(
-            way.scheme if way else request.scheme,
-            way.host if way else request.host,
-            way.port if way else request.port,
+            provider.connect_to.scheme if provider and provider.connect_to else request.scheme,
+            request.host,
+            port,
             SentTo(exchange.model, exchange.to, exchange.upstream),
+            dialled=host,
+            host_header=request.host_header,
         )
 
 

@@ -14,7 +14,7 @@ from addons.encodings import EncodingError, decode
 from addons.guard import Address, resolve
 from addons.identify import INLINE_BYTES
 from addons.model_name import with_model
-from addons.providers import Provider
+from addons.providers import Provider, is_address
 from addons.target_paths import path_at_target
 from addons.targets import TargetConfig
 from memory.exchange import Place, Protocol, SentTo
@@ -82,7 +82,10 @@ class LocatedTarget:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The provider that a request was for, to which it goes after all. No `addresses`: they are looked up to dial."""
+    """The provider that a request was for, to which it goes after all. No `addresses`: they are looked up to dial.
+
+    `host` is what it is called, `dialled` and `port` are where to connect to (None: `host`).
+    """
 
     scheme: str
     host: str
@@ -91,6 +94,9 @@ class Origin:
     addresses: tuple[Address, ...] = ()
     body: bytes | None = field(default=None, repr=False)
     """What it gets, not encoded, where something is withheld from it; None: the body as it came."""
+    dialled: str | None = None
+    host_header: str | None = field(default=None, repr=False)
+    """As the client wrote it. None: made of `host` and `port`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +185,17 @@ async def outgoing_to_origin(request: ModelRequest, origin: Origin, *, connect_t
         for name in value.split(",")
     }
     dropped = _HOP_BY_HOP | named
+    dialled = origin.dialled or origin.host
+    # The name is asked for in TLS too, whatever is dialled. Of an address nothing is asked, and it would be dialled itself.
+    host = dialled if is_address(origin.host) else origin.host
+    said = (("Host", origin.host_header),) if origin.host_header else ()
     return Outgoing(
         name=origin.host,
         method=request.method,
-        url=_url(origin.scheme, origin.host, origin.port, path, query),
-        headers=tuple(one for one in request.headers if one[0].lower() not in dropped),
+        url=_url(origin.scheme, host, origin.port, path, query),
+        headers=(*said, *(one for one in request.headers if one[0].lower() not in dropped)),
         body=request.body,
-        addresses=origin.addresses or tuple(await resolve(origin.host, origin.port)),
+        addresses=origin.addresses or tuple(await resolve(dialled, origin.port)),
         sent_to=origin.sent_to,
         connect_timeout=connect_timeout,
         first_byte_timeout=None,

@@ -31,6 +31,7 @@ from addons.certificates import Certificates, certificates_of
 from addons.client_states import clients_json, lines_json
 from addons.clients import ClientTable
 from addons.commands import Commands
+from addons.compaction import CompactionRules
 from addons.config import Address, Config, ConfigError, MemoryConfig, ProxyConfig, SourceConfig, load_config
 from addons.config_checks import KINDS
 from addons.config_values import expand_path
@@ -62,6 +63,7 @@ from addons.rules_service import RulesService
 from addons.scan import ScanRequests
 from addons.send import Send
 from addons.sender import Senders
+from addons.show_folder import show_folder
 from addons.sidecar import SidecarAddon
 from addons.tap import Tap
 from addons.targets import local_targets
@@ -124,6 +126,10 @@ class Suite:
         self.tokens = _tokens(config)
         self.client_key = _client_key(config)
         self.senders = Senders(ClientTable(config.clients, self.client_key))
+        compaction_rules = CompactionRules(
+            lambda: self.config.conversations.compaction, self.providers, self.note_library, lambda: self.decide.rules
+        )
+        self.conversations = Conversations(config, may_send=compaction_rules)
         self.sidecar = Sidecar(
             Services(
                 note_library=self.note_library,
@@ -136,6 +142,8 @@ class Suite:
                     lambda: self.config, self.note_library, self.activity, lambda rule: self.record.hits[rule]
                 ),
                 clients=self.clients,
+                conversations=self.conversations,
+                open_folder=show_folder,
                 settings=self._settings(),
                 held=self.held,
                 targets=self._targets_for,
@@ -151,7 +159,6 @@ class Suite:
         self.scan = ScanRequests(
             self.note_library, self.flows, carried, enabled=config.memory.track_sharing, scanner=scanner
         )
-        self.conversations = Conversations(config)
         self.remember = Remember(self.flows, self.conversations.recorder_of)
         self.tap = Tap(
             self.flows, conversations, largest_answer=config.proxy.max_body, on_answer=self.remember.answered
@@ -176,6 +183,7 @@ class Suite:
             redirect=self.reroute.redirect,
             withhold=Withhold(scanner, largest_body=config.proxy.max_body),
             hold=self.hold,
+            dial=destinations.dial,
         )
         self.note_library.reach(reach_of(self.decide.rules))
         self.hints = Hints(self.providers)

@@ -35,35 +35,41 @@ def read_form(body: bytes, content_type: str) -> Form:
     if _kind(content_type) == _URLENCODED:
         pairs = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
         return Form("form", tuple(pairs), left_out=False)
-    delimiter = _delimiter(content_type)
-    if not delimiter:
-        return Form("multipart", (), left_out=True)
-    parts = (b"\r\n" + body).split(delimiter)
     fields: list[tuple[str, str]] = []
+    parts = list(_parts(body, content_type))
     left_out = len(parts) < 2
-    for number, part in enumerate(parts[1:]):
-        head, _, content = part.partition(b"\r\n\r\n")
-        text = _text(content)
+    for number, (head, start, end) in enumerate(parts, -1):
+        text = _text(body[start:end])
         if text is None:
             left_out = True
-        else:
+        elif number >= 0:
             fields.append((_field_name(_headers(head.lstrip(b"\r\n"))) or str(number), text))
+        elif text.strip():
+            fields.append(("preamble", text))
     return Form("multipart", tuple(fields), left_out)
 
 
 def part_contents(body: bytes, content_type: str) -> Iterator[tuple[int, int]]:
     """Where in a multipart body the contents of its text parts begin and end."""
+    return ((start, end) for _, start, end in _parts(body, content_type) if _text(body[start:end]))
+
+
+def _parts(body: bytes, content_type: str) -> Iterator[tuple[bytes, int, int]]:
+    """The head of each part, and where its content begins and ends; before them, what is in front of the first one.
+
+    What no server should read is looked at all the same: that, all of a body that cannot be split, and a part that has no
+    empty line, as where lines end in a bare line feed.
+    """
     delimiter = _delimiter(content_type)
-    if not delimiter:
-        return
-    first, *parts = (b"\r\n" + body).split(delimiter)
-    start = len(first) - 2
+    whole = b"\r\n" + body
+    first, *parts = whole.split(delimiter) if delimiter else [whole]
+    end = len(first) - 2
+    yield b"", 0, max(0, end)
     for part in parts:
-        start += len(delimiter)
-        head, separator, content = part.partition(b"\r\n\r\n")
-        if _text(content):
-            yield start + len(head) + len(separator), start + len(part)
-        start += len(part)
+        start = end + len(delimiter)
+        end = start + len(part)
+        head, separator, _ = part.partition(b"\r\n\r\n")
+        yield (head, start + len(head) + len(separator), end) if separator else (b"", start, end)
 
 
 def _delimiter(content_type: str) -> bytes:

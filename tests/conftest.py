@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from addons.demo.authority import AuthorityPaths, make_authority
@@ -20,6 +21,9 @@ def pytest_configure() -> None:
         number = getattr(signal, name, None)  # Windows has the first only
         if number is not None and signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
+    # How long an example takes says more of the machine than of the code: `make bench` measures.
+    hypothesis.settings.register_profile("mitmemory", deadline=None)
+    hypothesis.settings.load_profile("mitmemory")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -22,6 +22,8 @@ from web.access import Access, Role
 from web.api import ActivityApi, MapApi, StatusApi
 from web.clients_api import Clients, ClientsApi, no_clients
 from web.communities_api import CommunitiesApi
+from web.compaction_api import CompactionApi
+from web.conversations_api import Conversations, ConversationsApi, NoConversations, OpenFolder, cannot_open
 from web.events import EventHub
 from web.guard import Handler, add_headers, answer_errors, guard
 from web.held_api import HeldApi, TargetsFor
@@ -40,7 +42,8 @@ class Services:
     """What the dashboard shows and changes. `status` gives the JSON of `GET api/status`.
 
     `clients` gives the JSON of `GET api/clients`, `settings` changes mitm.yaml; `targets` gives the names of the targets
-    that speak a protocol. `prefix` is the path that everything lies under, as when a reverse proxy shares a host.
+    that speak a protocol. `open_folder` shows a folder in a window of this machine. `prefix` is the path that everything
+    lies under, as when a reverse proxy shares a host.
     """
 
     note_library: NoteLibrary
@@ -53,6 +56,8 @@ class Services:
     held: HeldRequests = field(default_factory=HeldRequests)
     targets: TargetsFor = lambda _: ()
     clients: Clients = no_clients
+    conversations: Conversations = field(default_factory=NoConversations)
+    open_folder: OpenFolder = cannot_open
     settings: Settings = field(default_factory=NoSettings)
     prefix: str = "/"
     map_layout: MapLayout = field(default_factory=MapLayout)
@@ -86,6 +91,7 @@ def routes(services: Services, map_api: MapApi, held_api: HeldApi) -> list[Route
         Route("GET", "", page("memory.html"), "read_only"),
         Route("GET", "live", page("live.html"), "read_only"),
         Route("GET", "activity", page("activity.html"), "read_only"),
+        Route("GET", "conversations", page("conversations.html"), "read_only"),
         Route("GET", "rules", page("rules.html"), "read_only"),
         Route("GET", "setup", page("setup.html"), "read_only"),
         Route("GET", "static/{path:.+}", static_file, "read_only"),
@@ -106,7 +112,29 @@ def routes(services: Services, map_api: MapApi, held_api: HeldApi) -> list[Route
         Route("POST", "api/held/{activityId}", held_api.decide, "admin"),
         Route("GET", "api/clients", clients_api.get, "read_only"),
         Route("PATCH", "api/clients/{client}", clients_api.patch, "admin"),
+        *conversation_routes(services),
         Route("GET", "api/status", StatusApi(services.status, services.access, services.events).get, "read_only"),
+    ]
+
+
+def conversation_routes(services: Services) -> list[Route]:
+    api = ConversationsApi(services.conversations, services.open_folder)
+    memory = "api/clients/{client}/memory"
+    session = f"{memory}/sessions/{{session}}"
+    conversation = f"{session}/conversations/{{n}}"
+    return [
+        Route("GET", memory, api.get, "admin"),
+        Route("DELETE", memory, api.delete_all, "admin"),
+        Route("GET", f"{memory}/sessions", api.sessions, "admin"),
+        Route("GET", session, api.session, "admin"),
+        Route("DELETE", session, api.delete_session, "admin"),
+        Route("GET", conversation, api.conversation, "admin"),
+        Route("DELETE", conversation, api.delete_conversation, "admin"),
+        Route("DELETE", f"{conversation}/turns/{{m}}", api.delete_turn, "admin"),
+        Route("POST", "api/clients/{client}/recall", api.recall, "admin"),
+        Route("POST", "api/clients/{client}/rebuild", api.rebuild, "admin"),
+        Route("POST", "api/clients/{client}/compact", CompactionApi(services.conversations).compact, "admin"),
+        Route("POST", "api/conversations/open", api.open_folder, "admin"),
     ]
 
 
@@ -132,6 +160,7 @@ def create_app(services: Services) -> web.Application:
         yield
         services.held.on_change.remove(held_api.tell_change)
         services.note_library.on_change.remove(map_api.tell_change)
+        await map_api.aclose()
 
     app.cleanup_ctx.append(follow_changes)
     return app

@@ -209,6 +209,89 @@ interface RuleTest {
   rules: { name: string; action: Action; hits: number; examples: string[] }[];
 }
 
+/** `GET api/clients/{client}/memory`. */
+interface ClientMemory {
+  client: string;
+  memoryEnabled: boolean;
+  folder: string | null;
+  sessions: number;
+  bytes: { sessions: number; archive: number; index: number };
+  /** null: it is not open. */
+  index: { files: number; chunks: number; pending: number; failed: number } | null;
+  problem: string | null;
+  rebuilding: { done: number; total: number } | null;
+  compaction?: CompactionState | null;
+}
+
+/** Who writes summaries (`provider` null: nobody), at which session it is, and what failed. */
+interface CompactionState {
+  enabled: boolean;
+  provider: string | null;
+  model: string | null;
+  upstream: string | null;
+  /** Sessions that are over and not summarised. */
+  pending: number;
+  working: string | null;
+  failures: { session: string; message: string; tries: number; nextAt: string }[];
+}
+
+/** A session of `GET api/clients/{client}/memory/sessions`. */
+interface SessionEntry {
+  session: string;
+  startedAt: string;
+  writtenAt: string;
+  state: "current" | "closed" | "archived";
+  summarised: boolean;
+  bytes: number;
+  title: string | null;
+  conversations: number;
+}
+
+type TranscriptPiece =
+  | { kind: "text"; text: string }
+  | { kind: "called"; name: string; arguments: string }
+  | { kind: "returned"; characters: number; beginning: string };
+
+interface TranscriptPart {
+  role: "user" | "assistant";
+  at: string;
+  model: string | null;
+  pieces: TranscriptPiece[];
+  continued: boolean;
+  again: boolean;
+  cutOff: boolean;
+}
+
+interface TranscriptTurn {
+  turn: number;
+  startedAt: string;
+  insteadOf: number | null;
+  parts: TranscriptPart[];
+}
+
+interface TranscriptConversation {
+  conversation: number;
+  startedAt: string;
+  goesOnFrom: { session: string; conversation: number } | null;
+  turns: TranscriptTurn[];
+}
+
+/** `GET api/clients/{client}/memory/sessions/{session}`. */
+interface SessionTranscript {
+  client: string;
+  session: string;
+  startedAt: string;
+  state: SessionEntry["state"];
+  summary: string | null;
+  conversations: TranscriptConversation[];
+}
+
+/** `POST api/clients/{client}/recall`. */
+interface RecallResult {
+  results: { source: string; session: string; conversation: number | null; heading: string; startedAt: string | null; score: number; text: string }[];
+  holdings: { sessions: number; first: string | null; last: string | null };
+}
+
 interface Window {
   /** For the browser tests; see memory.js. */
   __mitmemory?: Record<string, unknown>;

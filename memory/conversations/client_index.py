@@ -20,8 +20,9 @@ from memory.conversations.embedding import Builtin, EmbeddingSettings, provider
 from memory.conversations.files import UNFINISHED, make_folder, replace
 from memory.conversations.library import Library, Place, dropped, let_go
 from memory.conversations.owner import LockedElsewhereError, is_locked, lock
+from memory.conversations.pieces import Stamp
 from memory.conversations.recall import Recalled
-from memory.conversations.searching import Question, Searching, Stamp
+from memory.conversations.searching import Question, Searching
 from memory.conversations.settings_file import Chunking, read_chunking, write_settings
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,21 @@ class IndexStatus:
     chunks: int
     pending: int
     failed: int
+
+
+def discard(folder: Path, server: Place | None) -> None:
+    """Remove the index of a client, which nobody has open. Raises LockedElsewhereError, OSError, and what the libraries
+    raise for a server that cannot be reached.
+    """
+    own = folder.resolve() / FOLDER
+    if is_locked(own / DATABASE / "LOCK"):
+        raise LockedElsewhereError
+    if server is not None:
+        dropped(server)
+    (own / STATE).unlink(missing_ok=True)
+    for database in (own / DATABASE, own / BROKEN):
+        if database.exists():
+            shutil.rmtree(database)
 
 
 class ClientIndex:
@@ -144,13 +160,6 @@ class ClientIndex:
     def is_outdated(self) -> bool:
         """The person wants other chunks than it is made of. Raises SettingsFileError."""
         return read_chunking(self._folder) != self._chunking
-
-    def remove(self) -> None:
-        """Drop the index for good. Only `close` may follow."""
-        self._library.close()
-        self._drop()
-        self.invalidate()
-        self._unflushed = 0
 
     def search(self, question: Question) -> Recalled:
         """What answers the question. Raises what the libraries raise."""

@@ -80,7 +80,10 @@ class Builtin:
     batch_size = 256
 
     def __init__(self) -> None:
-        self._words: dict[str, Vectors] = {}
+        self._words: dict[str, int] = {}
+        self._rows: Vectors = np.zeros((0, self.dimension), np.float32)
+        """Of the words, and room for more."""
+        self._remembering = threading.Lock()
         self._loading = threading.Lock()
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
@@ -98,12 +101,21 @@ class Builtin:
 
     def word_vectors(self, words: Sequence[str]) -> Vectors:
         """The same for single words, which are remembered: questions and memories use the same ones again and again."""
-        known = self._words
-        if new := [word for word in words if word not in known]:
-            if len(known) + len(new) > REMEMBERED_WORDS:
-                known = self._words = {word: known[word] for word in words if word in known}
-            known.update(zip(new, self.vectors(new), strict=True))
-        return np.stack([known[word] for word in words]) if words else np.zeros((0, self.dimension), np.float32)
+        with self._remembering:
+            if new := list(dict.fromkeys(word for word in words if word not in self._words)):
+                self._remember(new, words)
+            return self._rows[[self._words[word] for word in words]]
+
+    def _remember(self, new: Sequence[str], asked: Sequence[str]) -> None:
+        if len(self._words) + len(new) > REMEMBERED_WORDS:
+            kept = [word for word in dict.fromkeys(asked) if word in self._words]
+            self._rows = self._rows[[self._words[word] for word in kept]]
+            self._words = {word: row for row, word in enumerate(kept)}
+        start, end = len(self._words), len(self._words) + len(new)
+        if end > len(self._rows):
+            self._rows = np.concatenate([self._rows[:start], np.zeros((2 * end - start, self.dimension), np.float32)])
+        self._rows[start:end] = self.vectors(new)
+        self._words.update(zip(new, range(start, end), strict=True))
 
     @property
     def _loaded(self) -> tuple[NDArray[np.float16], Any]:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b
@@ -38,6 +38,8 @@ IDLE = 900.0
 MOST_OPEN = 32
 SLICE = 0.5
 """Seconds that a worker indexes before it lets a search in between."""
+
+CLOSED = "the memory of conversations is closed"
 
 type Progress = Callable[[int, int], None]
 """How many files are done, of how many."""
@@ -63,14 +65,19 @@ class EngineSettings:
 class _Client:
     """A client's worker. Everything but `used` and `due` belongs to its thread."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, ending: Future[None] | None = None) -> None:
+        """`ending` is the last job of the worker before this one, which may have the index still."""
         self.index: ClientIndex | None = None
+        self.folder: Path | None = None
+        """That of the index."""
         self.used = time.monotonic()
         self.looked = time.monotonic()
         self.due: dict[str, float] = {}
         """Files that changed, and when that was first heard of."""
         self.is_working = False
         self._thread = ThreadPoolExecutor(1, f"memory of {name}")
+        if ending is not None:
+            self._thread.submit(ending.exception)
 
     def submit[T](self, job: Callable[[], T]) -> Future[T]:
         return self._thread.submit(job)
@@ -91,8 +98,10 @@ class Engine:
         self._settings = settings
         self._builtin = Builtin()
         self._clients: dict[str, _Client] = {}
+        self._ending: dict[str, Future[None]] = {}
+        """The last jobs of workers that were released."""
         self._changing = threading.Condition()
-        """Guards `_clients`, their `used` and `due`, and `_is_closed`; wakes the keeper."""
+        """Guards `_clients`, their `used` and `due`, `_ending`, and `_is_closed`; wakes the keeper."""
         self._is_closed = False
         self._keeper: threading.Thread | None = None
 
@@ -134,10 +143,7 @@ class Engine:
 
     async def rebuild(self, client: str, progress: Progress | None = None) -> int:
         """Make a client's index anew; how many files it was made from. Searches go on meanwhile, over what is there."""
-        await self._run(client, lambda index: index.invalidate())
-        await self._reopen(client)
-        total = await self._run(client, lambda index: index.pending)
-        left = total
+        total = left = await self._run(client, lambda index: self._begun_anew(client, index))
         while left:
             if progress is not None:
                 progress(total - left, total)
@@ -146,25 +152,56 @@ class Engine:
             progress(total, total)
         return total
 
-    async def _reopen(self, client: str) -> None:
+    def _begun_anew(self, name: str, index: ClientIndex) -> int:
+        """How many files are to be indexed. One job for the worker, so that the keeper gets nothing in between."""
         with self._changing:
-            closing = self._clients[client].submit(partial(_close, self._clients[client]))
-        await asyncio.wrap_future(closing)
+            client = self._clients[name]
+        index.invalidate()
+        _close(client)
+        return self._opened(name, client).pending
 
     async def status(self, client: str) -> IndexStatus:
         return await self._run(client, lambda index: index.status())
 
-    async def drop(self, client: str) -> None:
-        """Close a client's index and remove it, before its folder is deleted."""
-        await self._run(client, lambda index: index.remove())
-        await self.release(client)
+    async def discard[T](self, client: str, change: Callable[[], T]) -> T:
+        """Close a client's index and remove it, then call `change`, which deletes files: a database holds what was deleted
+        from it for long. What is left is indexed anew when the index is needed.
+        """
+        with self._changing:
+            if self._is_closed:
+                raise RuntimeError(CLOSED)
+            found = self._client(client)
+            future = found.submit(lambda: self._discarded(client, found, change))
+        return await asyncio.wrap_future(future)
+
+    def _discarded[T](self, name: str, client: _Client, change: Callable[[], T]) -> T:
+        from memory.conversations.client_index import discard  # noqa: PLC0415 - imports memsearch
+
+        _close(client)
+        folder = self._folder_of(name)
+        discard(folder, self._place(folder))
+        return change()
+
+    def change_language(self, language: str) -> None:
+        """For whatever is searched from now on."""
+        with self._changing:
+            self._settings = replace(self._settings, language=language)
+            for client in self._clients.values():
+                client.submit(partial(_close, client))
 
     async def release(self, client: str) -> None:
         """Close a client's index and end its thread."""
         with self._changing:
             found = self._clients.pop(client, None)
-        if found is not None:
-            await asyncio.wrap_future(found.submit(lambda: _close(found)))
+            if found is None:
+                return
+            self._ending[client] = closing = found.submit(partial(_close, found))
+        try:
+            await asyncio.wrap_future(closing)
+        finally:
+            with self._changing:
+                if self._ending.get(client) is closing:
+                    del self._ending[client]
             await asyncio.to_thread(found.end)
 
     async def close(self) -> None:
@@ -181,7 +218,7 @@ class Engine:
     async def _run[T](self, name: str, job: Callable[[ClientIndex], T]) -> T:
         with self._changing:
             if self._is_closed:
-                raise RuntimeError("the memory of conversations is closed")
+                raise RuntimeError(CLOSED)
             client = self._client(name)
             future = client.submit(lambda: job(self._opened(name, client)))
         return await asyncio.wrap_future(future)
@@ -190,7 +227,7 @@ class Engine:
         """Called with the lock held."""
         client = self._clients.get(name)
         if client is None:
-            client = self._clients[name] = _Client(name)
+            client = self._clients[name] = _Client(name, self._ending.get(name))
         if self._keeper is None:
             self._keeper = threading.Thread(target=self._keep, name="memory keeper", daemon=True)
             self._keeper.start()
@@ -198,15 +235,18 @@ class Engine:
         return client
 
     def _opened(self, name: str, client: _Client) -> ClientIndex:
+        folder = self._folder_of(name)
+        if client.folder != folder:  # the client was deleted, and made again under the same name
+            _close(client)
         if client.index is None:
             from memory.conversations.client_index import ClientIndex  # noqa: PLC0415 - imports memsearch
             from memory.conversations.library import quiet  # noqa: PLC0415 - as above
 
             quiet()
-            folder = self._folder_of(name)
             client.index = ClientIndex(
                 folder, self._settings.embedding, self._settings.language, self._builtin, self._place(folder)
             )
+            client.folder = folder
             client.looked = -inf  # so that the keeper has indexed soon what was not
         return client.index
 

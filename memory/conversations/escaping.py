@@ -13,6 +13,7 @@ text that has such an escape already gets one more backslash. `\r\n` stays as it
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 CLOSED = "<!-- closed -->"
 """Below a code fence that the text left open and that was closed for it. No text has a comment: `<!--` is escaped."""
@@ -29,7 +30,7 @@ _FENCE = re.compile(r"^[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:(`{3,})[^`\n]*|(
 
 def escape(text: str) -> str:
     """The text for a transcript, without a line's end after it; a code fence that it leaves open is closed."""
-    text = escape_inline(_LINE.sub(_line, text))
+    text = escape_inline(_escaped_lines(text))
     fence = open_fence(text)
     return f"{text}\n{fence}\n{CLOSED}" if fence else text
 
@@ -58,13 +59,33 @@ def open_fence(text: str) -> str | None:
     if "```" not in text and "~~~" not in text:
         return None
     fence: str | None = None
-    for match in _FENCE.finditer(text):
+    for match in _at_lines(_FENCE, text):
         marks = match[1] or match[2]
         if fence is None:
             fence = marks
         elif marks.startswith(fence) and not match[0].strip().strip(marks[0]):
             fence = None
     return fence
+
+
+def _at_lines(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Where lines begin as it says: to look there only is quicker than to have each place looked at."""
+    start = 0
+    while True:
+        if (match := pattern.match(text, start)) is not None:
+            yield match
+        start = text.find("\n", start) + 1
+        if not start:
+            return
+
+
+def _escaped_lines(text: str) -> str:
+    kept: list[str] = []
+    at = 0
+    for match in _at_lines(_LINE, text):
+        kept += [text[at : match.start()], _line(match)]
+        at = match.end()
+    return "".join((*kept, text[at:])) if kept else text
 
 
 def _is_ours(digits: str) -> bool:

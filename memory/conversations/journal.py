@@ -16,6 +16,7 @@ from memory.conversations import files
 from memory.conversations.known import Entry, Known, Written
 
 FILE_NAME = ".conversations.jsonl"
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 MOST_LINES = 20_000
 """That are kept where the file is written anew; it may grow to twice as many."""
 
@@ -99,7 +100,7 @@ def _known(lines: Iterable[str]) -> Known:
 
 
 def _line(line: Entry | str) -> str:
-    return json.dumps({"closed": line} if isinstance(line, str) else line.to_json(), separators=(",", ":"))
+    return _ENCODER.encode({"closed": line} if isinstance(line, str) else line.to_json())
 
 
 def _entry(line: str) -> Entry | None:

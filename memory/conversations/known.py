@@ -204,6 +204,9 @@ class _Everywhere(Mapping[Hash, Place]):
     def __getitem__(self, hash_: Hash) -> Place:
         return self._chats[self._where[hash_]].places[hash_]
 
+    def __contains__(self, hash_: object) -> bool:
+        return hash_ in self._where
+
     def __iter__(self) -> Iterator[Hash]:
         return iter(self._where)
 

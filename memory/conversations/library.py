@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from memsearch.chunker import chunk_markdown, compute_chunk_id  # type: ignore[import-untyped]  # it has no types
 from memsearch.core import MemSearch  # type: ignore[import-untyped]
 from memsearch.store import MilvusStore  # type: ignore[import-untyped]
 
-from memory.conversations.embedding import Builtin, Provider
+from memory.conversations.embedding import Builtin, Provider, Vectors, unit
 from memory.conversations.settings_file import Chunking
 
 COLLECTION = "memsearch_chunks"
-FIELDS = ["source", "heading", "content", "start_line"]
-MOST_FILTERED = 16_384
-"""What Milvus lets one search ask for."""
+MOST_READ = 1000
+"""Vectors that are read at once."""
 
 
 def quiet() -> None:
@@ -48,23 +48,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """A chunk that was found. `cosine` is 0 where it was found by its words only."""
+class Chunk:
+    """A chunk as memsearch indexes it. Its id depends on its file, its lines, its content and the model."""
 
     id: str
     source: str
     heading: str
     content: str
     start_line: int
-    cosine: float
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A chunk as memsearch would index it."""
-
-    id: str
-    heading: str
 
 
 class _Store(MilvusStore):  # type: ignore[misc]
@@ -90,6 +81,12 @@ class Library(MemSearch):  # type: ignore[misc]
         )
         self._runner = runner
         self._collection = place.collection
+        self._is_filled = False
+        """It is known that there is a chunk."""
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
 
     @property
     def embeds_words(self) -> bool:
@@ -99,14 +96,18 @@ class Library(MemSearch):  # type: ignore[misc]
     @property
     def is_empty(self) -> bool:
         """Nothing has ever been indexed, or nothing is left: a search by words would fail."""
-        return not self._store._collection_exists or self._store._collection_is_empty()  # noqa: SLF001
+        if not self._is_filled:
+            self._is_filled = self._store._collection_exists and not self._store._collection_is_empty()  # noqa: SLF001
+        return not self._is_filled
 
     def add(self, file: Path) -> int:
         """Index a file as it is now; how many of its chunks were new."""
+        self._is_filled = False
         added: int = self._runner.run(self.index_file(file))
         return added
 
     def remove(self, source: str) -> None:
+        self._is_filled = False
         if self._store._collection_exists:  # noqa: SLF001
             self._store.delete_by_source(source)
 
@@ -131,22 +132,49 @@ class Library(MemSearch):  # type: ignore[misc]
         if self._store._collection_exists:  # noqa: SLF001
             self._client.flush(self._collection)
 
-    def vector(self, text: str) -> list[float]:
+    def vector(self, text: str) -> Vectors:
+        if isinstance(self._embedder, Builtin):
+            (known,) = self._embedder.vectors([text])
+            return np.asarray(known, np.float32)
         (vector,) = self._runner.run(self._embedder.embed([text]))
-        return vector
+        return np.array(vector, np.float32)
 
-    def by_meaning(self, vector: Sequence[float], limit: int, where: str) -> list[Hit]:
-        """The nearest chunks, with their cosines."""
-        return self._lane([list(vector)], "embedding", "COSINE", min(limit, MOST_FILTERED), where)
+    def vectors(self, chunks: Sequence[Chunk]) -> Vectors:
+        """A row of length 1 for each, of zeros where the index does not have it. To read it costs less than to embed it
+        again, also with the weights in this process.
+        """
+        rows = np.zeros((len(chunks), self.dimension), np.float32)
+        place = {chunk.id: row for row, chunk in enumerate(chunks)}
+        for start in range(0, 0 if self.is_empty else len(chunks), MOST_READ):
+            ids = [chunk.id for chunk in chunks[start : start + MOST_READ]]
+            for found in self._client.query(self._collection, ids=ids, output_fields=["embedding"]):
+                rows[place[found["chunk_hash"]]] = found["embedding"]
+        return unit(rows)
 
-    def by_words(self, text: str, limit: int, where: str) -> list[Hit]:
-        return self._lane([text], "sparse_vector", "BM25", limit, where)
+    def by_words(self, text: str, limit: int, where: str) -> list[str]:
+        """The chunks with the most of these words, as BM25 has it, best first. `where` is a filter of Milvus."""
+        (found,) = self._client.search(
+            self._collection,
+            data=[text],
+            anns_field="sparse_vector",  # memsearch offers the two lanes only as one
+            limit=limit,
+            filter=where,
+            output_fields=["start_line"],  # with none named it hands out all of them, the vectors too
+            search_params={"metric_type": "BM25"},
+        )
+        return [hit["chunk_hash"] for hit in found]
 
     def chunked(self, source: str, content: str) -> list[Chunk]:
         """The chunks of a file, in order."""
         model = self._embedder.model_name
         return [
-            Chunk(compute_chunk_id(each.source, each.start_line, each.end_line, each.content_hash, model), each.heading)
+            Chunk(
+                compute_chunk_id(each.source, each.start_line, each.end_line, each.content_hash, model),
+                each.source,
+                each.heading,
+                each.content,
+                each.start_line,
+            )
             for each in chunk_markdown(
                 content, source=source, max_chunk_size=self._max_chunk_size, overlap_lines=self._overlap_lines
             )
@@ -154,29 +182,7 @@ class Library(MemSearch):  # type: ignore[misc]
 
     @property
     def _client(self) -> Any:
-        return self._store._client  # noqa: SLF001 - memsearch offers the two lanes only as one
-
-    def _lane(self, data: list[Any], field: str, metric: str, limit: int, where: str) -> list[Hit]:
-        (found,) = self._client.search(
-            self._collection,
-            data=data,
-            anns_field=field,
-            limit=limit,
-            filter=where,
-            output_fields=FIELDS,
-            search_params={"metric_type": metric},
-        )
-        return [
-            Hit(
-                hit["chunk_hash"],
-                hit["entity"]["source"],
-                hit["entity"]["heading"],
-                hit["entity"]["content"],
-                hit["entity"]["start_line"],
-                float(hit["distance"]) if metric == "COSINE" else 0.0,
-            )
-            for hit in found
-        ]
+        return self._store._client  # noqa: SLF001
 
 
 def dropped(place: Place) -> None:

@@ -7,10 +7,12 @@ quoting, and what tells a memory's source is written by us alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+MOST_RESULTS = 20
+"""What one search may ask for."""
 LONGEST_MEMORY = 4000
 LONGEST_TEXT = 16_000
 """Characters of one memory, and of all of them together."""
@@ -51,8 +53,8 @@ class Holdings:
 class Recalled:
     """The answer to a question, best first. `holdings` is of all that the client has, not only of what was asked for."""
 
-    memories: tuple[Memory, ...]
-    holdings: Holdings
+    memories: tuple[Memory, ...] = ()
+    holdings: Holdings = field(default_factory=Holdings)
 
     def as_json(self) -> list[dict[str, Any]]:
         """The `results` of the API (design.md)."""
@@ -72,7 +74,8 @@ class Recalled:
     def as_text(self) -> str:
         """For a model, or a terminal."""
         if not self.memories:
-            return f"{NOTHING} {_told(self.holdings)}"
+            holdings = self.holdings
+            return f"{NOTHING} {told(holdings.sessions, _date(holdings.first), _date(holdings.last))}"
         return "\n\n".join([HEAD, *(_quoted(number, memory) for number, memory in enumerate(self.memories, 1))])
 
 
@@ -119,11 +122,15 @@ def _source(memory: Memory) -> str:
     return f"session {' '.join(memory.session.split())}, {what}{when}"
 
 
-def _told(holdings: Holdings) -> str:
-    if not holdings.sessions:
+def told(sessions: int, first: str | None, last: str | None) -> str:
+    """What there is, in a sentence; `first` and `last` are dates."""
+    if not sessions:
         return "Nothing has been recorded yet."
-    counted = "1 session is" if holdings.sessions == 1 else f"{holdings.sessions} sessions are"
-    if holdings.first is None or holdings.last is None:
+    counted = "1 session is" if sessions == 1 else f"{sessions} sessions are"
+    if first is None or last is None:
         return f"{counted} recorded."
-    first, last = holdings.first.date().isoformat(), holdings.last.date().isoformat()
     return f"{counted} recorded, " + (f"of {first}." if first == last else f"from {first} to {last}.")
+
+
+def _date(at: datetime | None) -> str | None:
+    return at.date().isoformat() if at else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -156,8 +157,9 @@ class Recorder:
     def _write(self, memory: ClientMemory, said: Said, prepared: Prepared, placed: _Placed) -> Recorded:
         known = memory.known
         verdict, chat = placed.verdict, placed.chat
-        session, lines, new_file = self._session(memory, said)
+        session, lines, size = self._session(memory, said)
         path = memory.transcript(session.id)
+        new_file = size is None
         parent = None if chat is None or verdict.parent is None else chat.places.get(verdict.parent)
         here = chat is not None and chat.session == session.id
         number = chat.number if chat is not None and here else known.next_number(session.id)
@@ -182,7 +184,7 @@ class Recorder:
                 cut_off=not said.complete,
             )
         )
-        offset = 0 if new_file else path.stat().st_size
+        offset = size or 0
         content = text.encode("utf-8")
         if offset not in {0, known.end} and not _ends_line(path, offset):
             content = b"\n" + content  # edited by hand
@@ -212,16 +214,15 @@ class Recorder:
         known.apply(entry)
         return Recorded(session.id, number, turn, path)
 
-    def _session(self, memory: ClientMemory, said: Said) -> tuple[Session, list[str], bool]:
-        """The session, the lines that end the one before, and whether its file is yet to be made."""
+    def _session(self, memory: ClientMemory, said: Said) -> tuple[Session, list[str], int | None]:
+        """The session, the lines that end the one before, and how many bytes its file has; None: it is yet to be made."""
         session = memory.known.session
-        if session is not None:
-            is_there = memory.transcript(session.id).exists()  # a person may have deleted it
-            if is_there and not session.is_over(said.answered_at, self._store.limits):
-                return session, [], False
+        if session is not None and not session.is_over(said.answered_at, self._store.limits):
+            with contextlib.suppress(FileNotFoundError):  # a person may have deleted it
+                return session, [], memory.transcript(session.id).stat().st_size
         at = said.at.astimezone(UTC).replace(microsecond=0)
         new = Session(new_id(at), at, at)
-        return new, [session.id] if session is not None else [], True
+        return new, [session.id] if session is not None else [], None
 
     def _pieces(self, new: Sequence[Message], answer: Message) -> tuple[str, tuple[Piece, ...]]:
         """What the user said, and what the assistant did."""

@@ -5,27 +5,20 @@ Belongs to the client's worker thread, as the index does.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import inf
 from pathlib import Path
 
-from memory.conversations.embedding import Builtin
-from memory.conversations.library import Hit, Library, quoted
-from memory.conversations.ranking import Language, Piece, focused, joined, scores
+import numpy as np
+
+from memory.conversations.embedding import Builtin, Vectors
+from memory.conversations.library import Library, quoted
+from memory.conversations.pieces import Piece, Pieces, Rows, Stamp, text_of
+from memory.conversations.ranking import Candidate, Language, focused, joined, scores
 from memory.conversations.recall import Holdings, Memory, Recalled, capped
-from memory.conversations.sections import (
-    Section,
-    label,
-    parts_of,
-    says_nothing,
-    section_at,
-    session_of,
-    session_started,
-    without_heading,
-)
+from memory.conversations.sections import Section, parts_of, section_at, session_of, session_started
 from memory.conversations.transcript import parse
 
 LANE = 50
@@ -36,10 +29,8 @@ LEAST_SCORE = 0.12
 """Where the best scores less, nothing is the answer (measured: `make bench`, area recall)."""
 LEAST_PART = 0.25
 """Of the best score, that another must have to stand beside it."""
-REMEMBERED_OUTLINES = 400
-
-type Stamp = tuple[int, int]
-"""Of a file: when it was modified, in ns, and its size."""
+MOST_LEFT_OUT = 2000
+"""Pieces of the asking conversation that one more result of a lane is asked for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +53,25 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outline:
-    """The chunks of a file by conversation, in order: who stands beside whom."""
+class _Scope:
+    """Where a lane looks. `sources` None: everywhere."""
 
-    stamp: Stamp
-    place: Mapping[str, tuple[tuple[str, ...], int]]
-    """Chunk -> those of its conversation, and where among them it stands."""
+    sources: frozenset[str] | None = None
+    own: tuple[str, int] | None = None
+    """The file and the number of the conversation that asks."""
 
-    def beside(self, chunk: str, steps: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """So many chunks before it and after it; the nearest is the last of the first, and the first of the second."""
-        row, at = self.place.get(chunk, ((), 0))
-        return row[max(at - steps, 0) : at], row[at + 1 : at + steps + 1]
+    def has(self, piece: Piece) -> bool:
+        if self.sources is not None and piece.source not in self.sources:
+            return False
+        return self.own is None or piece.said is None or (piece.source, piece.said.conversation) != self.own
+
+    @property
+    def filter(self) -> str:
+        """For Milvus, which looks at each row for it: not at the own conversation, which is left out afterwards."""
+        return "" if self.sources is None else f"source in [{', '.join(map(quoted, sorted(self.sources)))}]"
+
+
+EVERYWHERE = _Scope()
 
 
 class Searching:
@@ -83,109 +82,98 @@ class Searching:
         self._files = files
         self._builtin = builtin
         self._language = Language(language)
-        self._outlines: OrderedDict[str, _Outline] = OrderedDict()
+        self._pieces = Pieces(self._language)
 
     def search(self, library: Library, question: Question) -> Recalled:
         """The best first. Raises what the libraries raise."""
         holdings = self._holdings()
-        where = self._filter(question)
-        if where is None or not question.text.strip() or library.is_empty:
+        scope = self._scope(question)
+        if scope is None or not question.text.strip():
             return Recalled((), holdings)
         kept: dict[tuple[str, tuple[int, ...]], tuple[Memory, str]] = {}
         read = _Reading()
-        turns = _by_turn(self.ranked(library, question.text, where))
+        turns = _by_turn(self.ranked(library, question.text, scope))
         least = turns[0][0] * LEAST_PART if turns and turns[0][0] >= LEAST_SCORE else inf
-        for score, hit in turns:
+        for score, piece in turns:
             if score < least or len(kept) == question.limit:
                 break
-            section = read.section(hit)
-            if section is not None and _is_wanted(question, hit, section):
-                kept.setdefault((hit.source, section.key), (_memory(hit, section, score), without_heading(hit.content)))
-        return Recalled(
-            capped([memory for memory, _ in kept.values()], [match for _, match in kept.values()]), holdings
-        )
+            section = read.section(piece)
+            if section is not None and _is_wanted(question, piece, section):
+                kept.setdefault((piece.source, section.key), (_memory(piece, section, score), piece.lead))
+        return Recalled(capped([memory for memory, _ in kept.values()], [lead for _, lead in kept.values()]), holdings)
 
-    def ranked(self, library: Library, text: str, where: str = "") -> list[tuple[float, Hit]]:
-        """The chunks that come into question, best first. `where` is a filter of Milvus."""
-        found = self._candidates(library, text, where)
-        scored = zip(self._scores(library, text, found), found.values(), strict=True)
-        return sorted(scored, key=lambda each: (-each[0], each[1].id))
-
-    def _candidates(self, library: Library, text: str, where: str) -> dict[str, Hit]:
-        """Of both lanes, and what stands beside them, all with their cosines."""
+    def ranked(self, library: Library, text: str, scope: _Scope = EVERYWHERE) -> list[tuple[float, Piece]]:
+        """The pieces that come into question, best first."""
+        pieces = self._pieces
+        pieces.follow(self._files, library)
+        if not pieces.all:
+            return []
         words = " ".join(self._language.words(text)) or text
         # the mean of a question's vectors is clearer without the words that say nothing; a model wants the whole sentence
         vector = library.vector(words if library.embeds_words else text)
-        found = {hit.id: hit for hit in library.by_meaning(vector, LANE, where)}
-        lanes = {**{hit.id: hit for hit in library.by_words(words, LANE, where)}, **found}
-        wanted = dict.fromkeys(lanes)
-        for hit in lanes.values():
-            before, after = self._beside(library, hit, STEPS)
-            wanted.update(dict.fromkeys((*before, *after)))
+        lanes = list(dict.fromkeys((*self._by_meaning(vector, scope), *self._by_words(library, words, scope))))
         if library.embeds_words:
-            texts = [without_heading(hit.content) for hit in lanes.values()]
-            sharper = focused(text, texts, self._language, self._builtin.word_vectors)
-            if sharper is not None:
-                vector, found = sharper.tolist(), {}
-        if missing := [chunk for chunk in wanted if chunk not in found]:
-            among = f"chunk_hash in [{', '.join(map(quoted, missing))}]"
-            found.update((hit.id, hit) for hit in library.by_meaning(vector, len(missing), among))
-        return {chunk: hit for chunk, hit in found.items() if not says_nothing(hit.heading, hit.content)}
+            said = [pieces.all[place].words for place in lanes]
+            sharper = focused(text, said, self._language, self._builtin.word_vectors)
+            vector = vector if sharper is None else sharper
+        found = [place for place in self._with_neighbours(lanes) if not pieces.all[place].says_nothing]
+        scored = zip(self._scores(text, vector, found), (pieces.all[place] for place in found), strict=True)
+        return sorted(scored, key=lambda each: (-each[0], each[1].id))
 
-    def _scores(self, library: Library, text: str, found: Mapping[str, Hit]) -> list[float]:
-        place = {chunk: index for index, chunk in enumerate(found)}
-        pieces = []
-        for hit in found.values():
-            before, after = self._beside(library, hit, 1)
-            pieces.append(
-                Piece(
-                    without_heading(hit.content),
-                    hit.cosine,
-                    place.get(before[0]) if before else None,
-                    place.get(after[0]) if after else None,
-                )
-            )
-        return scores(text, pieces, self._language, self._builtin.word_vectors)
+    def _by_meaning(self, vector: Vectors, scope: _Scope) -> list[int]:
+        """The places of the nearest pieces."""
+        cosines = self._pieces.cosines(vector)
+        if scope != EVERYWHERE:
+            cosines[[not scope.has(piece) for piece in self._pieces.all]] = -inf
+        order: Rows = np.argsort(-cosines, kind="stable")[:LANE]
+        return [place for place in order.tolist() if cosines[place] > -inf]
 
-    def _beside(self, library: Library, hit: Hit, steps: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        outline = self._outline(library, hit.source)
-        return outline.beside(hit.id, steps) if outline else ((), ())
-
-    def _outline(self, library: Library, source: str) -> _Outline | None:
-        stamp = self._files.get(source)
-        known = self._outlines.get(source)
-        if known is not None and known.stamp == stamp:
-            self._outlines.move_to_end(source)
-            return known
-        content = _content(source)
-        if stamp is None or content is None:  # deleted since
-            return None
-        rows: dict[int | None, list[str]] = {}
-        for chunk in library.chunked(source, content):
-            said = label(chunk.heading)
-            rows.setdefault(said.conversation if said else None, []).append(chunk.id)
-        outline = _Outline(
-            stamp, {chunk: (row, at) for row in map(tuple, rows.values()) for at, chunk in enumerate(row)}
+    def _by_words(self, library: Library, words: str, scope: _Scope) -> list[int]:
+        if library.is_empty:
+            return []
+        pieces = self._pieces
+        own = (
+            0
+            if scope.own is None
+            else sum(not scope.has(piece) for piece in pieces.all if piece.source == scope.own[0])
         )
-        self._outlines[source] = outline
-        if len(self._outlines) > REMEMBERED_OUTLINES:
-            self._outlines.popitem(last=False)
-        return outline
+        found = library.by_words(words, LANE + min(own, MOST_LEFT_OUT), scope.filter)
+        places = (place for chunk in found if (place := pieces.place(chunk)) is not None)
+        return [place for place in places if scope.has(pieces.all[place])][:LANE]
 
-    def _filter(self, question: Question) -> str | None:
-        """What Milvus is to look at, by time only roughly: `_is_wanted` is exact. None: nothing."""
-        parts = []
-        if question.own is not None:
-            source = quoted(str(self._sessions / f"{question.own.session}.md"))
-            parts.append(
-                f'not (source == {source} and heading like "%, conversation {question.own.conversation}, turn %")'
+    def _with_neighbours(self, lanes: Sequence[int]) -> list[int]:
+        wanted = dict.fromkeys(lanes)
+        for place in lanes:
+            for step in (self._pieces.before, self._pieces.after):
+                at: int | None = place
+                for _ in range(STEPS):
+                    at = None if at is None else step(at)
+                    if at is not None:
+                        wanted[at] = None
+        return list(wanted)
+
+    def _scores(self, text: str, vector: Vectors, found: Sequence[int]) -> list[float]:
+        pieces = self._pieces
+        place = {at: index for index, at in enumerate(found)}
+        candidates = [
+            Candidate(
+                pieces.all[at].words,
+                cosine,
+                None if (before := pieces.before(at)) is None else place.get(before),
+                None if (after := pieces.after(at)) is None else place.get(after),
             )
-        if question.after is not None or question.before is not None:
-            sources = [source for source, stamp in self._files.items() if _may_hold(question, source, stamp)]
-            if not sources:
-                return None
-            parts.append(f"source in [{', '.join(map(quoted, sources))}]")
-        return " and ".join(parts)
+            for at, cosine in zip(found, pieces.cosines(vector, found).tolist(), strict=True)
+        ]
+        return scores(text, candidates, self._language, self._builtin.word_vectors)
+
+    def _scope(self, question: Question) -> _Scope | None:
+        """Where to look, by time only roughly: `_is_wanted` is exact. None: nowhere."""
+        own = question.own
+        asking = None if own is None else (str(self._sessions / f"{own.session}.md"), own.conversation)
+        if question.after is None and question.before is None:
+            return _Scope(None, asking)
+        sources = frozenset(source for source, stamp in self._files.items() if _may_hold(question, source, stamp))
+        return _Scope(sources, asking) if sources else None
 
     def _holdings(self) -> Holdings:
         sessions = {session_of(source) for source in self._files}
@@ -193,13 +181,13 @@ class Searching:
         return Holdings(len(sessions), started[0] if started else None, started[-1] if started else None)
 
 
-def _by_turn(ranked: Sequence[tuple[float, Hit]]) -> list[tuple[float, Hit]]:
+def _by_turn(ranked: Sequence[tuple[float, Piece]]) -> list[tuple[float, Piece]]:
     """Each turn once, by its best piece, and each piece that belongs to none; the best first."""
-    turns: dict[tuple[str, int, int], list[tuple[float, Hit]]] = {}
-    for score, hit in ranked:
-        said = label(hit.heading)
-        key = (hit.source, said.conversation, said.turn) if said else (hit.source, -1, hit.start_line)
-        turns.setdefault(key, []).append((score, hit))
+    turns: dict[tuple[str, int, int], list[tuple[float, Piece]]] = {}
+    for score, piece in ranked:
+        said = piece.said
+        key = (piece.source, said.conversation, said.turn) if said else (piece.source, -1, piece.start_line)
+        turns.setdefault(key, []).append((score, piece))
     found = [(joined([score for score, _ in pieces]), pieces[0][1]) for pieces in turns.values()]
     return sorted(found, key=lambda each: (-each[0], each[1].id))
 
@@ -210,29 +198,20 @@ class _Reading:
     def __init__(self) -> None:
         self._read: dict[str, str | None] = {}
 
-    def section(self, hit: Hit) -> Section | None:
+    def section(self, piece: Piece) -> Section | None:
         """What stands around it; None: the file was deleted since."""
-        if hit.source not in self._read:
-            self._read[hit.source] = _content(hit.source)
-        content = self._read[hit.source]
+        if piece.source not in self._read:
+            self._read[piece.source] = text_of(piece.source)
+        content = self._read[piece.source]
         if content is None:
             return None
-        said = label(hit.heading)
-        if said is not None and (parts := parts_of(content, said)):
+        if piece.said is not None and (parts := parts_of(content, piece.said)):
             return section_at(parts, parse(parts.encode()), 1)
-        return section_at(content, parse(content.encode()), hit.start_line)
+        return section_at(content, parse(content.encode()), piece.start_line)
 
 
-def _content(source: str) -> str | None:
-    """As memsearch reads it; None: it is not there."""
-    try:
-        return Path(source).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-
-
-def _memory(hit: Hit, section: Section, score: float) -> Memory:
-    path, session = Path(hit.source), session_of(hit.source)
+def _memory(piece: Piece, section: Section, score: float) -> Memory:
+    path, session = Path(piece.source), session_of(piece.source)
     return Memory(
         source=f"{path.parent.name}/{path.name}",
         session=session,
@@ -244,11 +223,11 @@ def _memory(hit: Hit, section: Section, score: float) -> Memory:
     )
 
 
-def _is_wanted(question: Question, hit: Hit, section: Section) -> bool:
+def _is_wanted(question: Question, piece: Piece, section: Section) -> bool:
     own = question.own
-    if own is not None and own.session == session_of(hit.source) and own.conversation == section.conversation:
+    if own is not None and own.session == session_of(piece.source) and own.conversation == section.conversation:
         return False
-    at = section.at or session_started(session_of(hit.source))
+    at = section.at or session_started(session_of(piece.source))
     if at is None:  # a file of the person's own: it has no time
         return question.after is None and question.before is None
     return (question.after is None or at >= question.after) and (question.before is None or at <= question.before)

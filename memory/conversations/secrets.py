@@ -61,8 +61,14 @@ def mask(text: str) -> str:
 
     To look for the signs first makes it cheap: nearly all texts have none of most.
     """
-    if "PRIVATE KEY" in text:
-        text = _BLOCK.sub(_masked, text)
+    if "PRIVATE KEY" not in text:
+        return _without_keys(text)
+    text = _without_keys(_BLOCK.sub(_masked, text))
+    # A password may have held the beginning of the block that another one ended at.
+    return _BLOCK.sub(_masked, text)
+
+
+def _without_keys(text: str) -> str:
     if any(sign in text for sign in _KEY_SIGNS):
         text = _KEY.sub(_masked, text)
     if "://" in text:

@@ -88,13 +88,16 @@ def session_started(session: str) -> datetime | None:
 def parts_of(content: str, said: Label) -> str:
     """The parts of one turn, out of a whole transcript: to read one turn of a long session costs little."""
     ours = f", conversation {said.conversation}, turn {said.turn}"
-    marks = list(_PARTS.finditer(content))
-    ends = [*(mark.start() for mark in marks[1:]), len(content)]
-    return "".join(
-        content[mark.start() : end]
-        for mark, end in zip(marks, ends, strict=True)
-        if f"{ours})" in mark[0] or f"{ours}," in mark[0]
-    )
+    parts = []
+    at = content.find(ours)
+    while at >= 0:
+        start, end = content.rfind("\n", 0, at) + 1, at + len(ours)
+        if content.startswith((")", ","), end) and _PARTS.match(content, start):
+            following = _PARTS.search(content, end)
+            end = following.start() if following else len(content)
+            parts.append(content[start:end])
+        at = content.find(ours, end)
+    return "".join(parts)
 
 
 def section_at(content: str, transcript: Transcript, line: int) -> Section:

@@ -326,6 +326,6 @@ def _written(at: datetime) -> str:
 
 def _read(written: str) -> datetime | None:
     try:
-        return datetime.strptime(written, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+        return datetime.fromisoformat(written).replace(tzinfo=UTC)
     except ValueError:  # written by hand: no such day
         return None

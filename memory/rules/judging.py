@@ -6,7 +6,7 @@ where it has been redirected to. It then gives what follows under the same rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
@@ -80,15 +80,24 @@ def judge(rules: RuleBook, request: Judged, sightings: Sequence[Sighted], facts:
 def both(first: Decision, second: Decision) -> Decision:
     """The decision on a request that was judged twice, as before and after a redirect: the stricter of the two.
 
-    What the first withholds stays withheld, and the rules of both are named.
+    What the first withholds stays withheld, and the rules of both are named, each with the strictest that it asked for
+    of the same notes.
     """
     stricter = max(first, second, key=lambda decision: _STRICTNESS[decision.action])
     redactions = {one.note: one for one in (*second.redactions, *first.redactions)}
     return replace(
         stricter,
-        parts=tuple(dict.fromkeys((*first.parts, *second.parts))),
+        parts=tuple(_strictest(dict.fromkeys((*first.parts, *second.parts)))),
         redactions=() if stricter.action == "block" else tuple(redactions[note] for note in sorted(redactions)),
     )
+
+
+def _strictest(parts: Iterable[RulePart]) -> Iterator[RulePart]:
+    """Without what a rule says more mildly elsewhere: one that redirects is content at its target."""
+    every = [(part, _STRICTNESS[part.action], {*part.notes}) for part in parts]
+    for part, strictness, notes in every:
+        if not any(part.rule == one.rule and strictness < more and notes <= of for one, more, of in every):
+            yield part
 
 
 def _verdict(rules: RuleBook, rule: Rule, request: Judged, sighting: Sighted | None) -> _Verdict:

@@ -7,6 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 from mitmproxy import http
+from mitmproxy.websocket import WebSocketData, WebSocketMessage
+from wsproto.frame_protocol import Opcode
 
 from addons.conversation_keys import ConversationKeys
 from addons.decide import Decide, Hold
@@ -28,7 +30,7 @@ from tests.addons.parts import TIDES, Shelf
 
 
 class Desk:
-    """The stages up to `Decide`, as a flow meets them; a stage that raises is passed over, as mitmproxy does it."""
+    """The stages up to `Decide`, as a flow meets them; a stage that raises is passed over, as `LeanAddons` does it."""
 
     def __init__(
         self,
@@ -77,3 +79,15 @@ class Desk:
         with suppress(ZeroDivisionError):
             return self.flows.of(flow)
         return None
+
+    async def say(self, flow: http.HTTPFlow, text: str) -> WebSocketMessage:
+        """A message of the client on a WebSocket."""
+        flow.websocket = flow.websocket or WebSocketData()
+        message = WebSocketMessage(Opcode.TEXT, True, text.encode())
+        flow.websocket.messages.append(message)
+        with suppress(ZeroDivisionError):
+            await self.identify.websocket_message(flow)
+        with suppress(ZeroDivisionError):
+            await self.scan.websocket_message(flow)
+        self.decide.websocket_message(flow)
+        return message

@@ -79,9 +79,11 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
-    async def send(self, path: str, proof: str | None, body: bytes = BODY) -> None:
+    async def send(self, path: str, proof: str | None, body: bytes = BODY, *, encoding: str | None = None) -> None:
         head = f"POST {path} HTTP/1.1\r\nHost: api.anthropic.com\r\nContent-Length: {len(body)}\r\n"
         head += "x-api-key: sk-of-the-provider\r\n"
+        if encoding is not None:
+            head += f"Content-Encoding: {encoding}\r\n"
         if proof is not None:
             head += f"{PROOF_HEADER}: {proof}\r\n"
         self.writer.write(head.encode() + b"\r\n" + body)

@@ -440,7 +440,7 @@ BLOCK = with_type(KINDS, ODD)
 EVENT = with_type(sorted({str(event["type"]) for event in TURN} | {"error"}), ODD | BLOCK | st.lists(BLOCK, max_size=2))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(EVENT | ODD, max_size=8),
     st.dictionaries(st.sampled_from(["content", "messages", "system"]), ODD | BLOCK | st.lists(BLOCK)) | ODD,

@@ -408,7 +408,7 @@ EVENT = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(EVENT | ODD, max_size=6), TREE)
 def test_json_of_any_shape_gives_an_answer_that_can_be_written(events: list[Any], body: Any) -> None:
     said = [added(BedrockAnswer(), *events), said_whole(BedrockAnswer(), body)]

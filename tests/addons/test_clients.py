@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from addons.clients import ClientConfig, ClientTable, MatchConfig, Sender, client_of, hmac_of
@@ -53,7 +53,7 @@ def test_the_client_of_a_user_agent(user_agent: str, client: str) -> None:
     assert client_of(user_agent) == client
 
 
-@settings(deadline=None)
+
 @given(st.text())
 def test_whatever_is_sent_becomes_a_slug(user_agent: str) -> None:
     client = client_of(user_agent)

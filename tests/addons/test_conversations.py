@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,6 +20,7 @@ from addons.config import Config, ConversationsConfig
 from addons.conversations import Conversations
 from addons.reload import Reload
 from addons.suite import Suite
+from memory.conversations import ranking, searching
 from memory.conversations.said import Message, Said
 from memory.conversations.store import CLIENTS_FILE
 from tests.harness import SuiteProcess
@@ -55,7 +57,13 @@ async def up(config: Config, clock: Callable[[], datetime] | None = None) -> Asy
     try:
         yield conversations
     finally:
-        conversations.done()
+        await ended(conversations)
+
+
+async def ended(conversations: Conversations) -> None:
+    conversations.done()
+    if conversations.stopped is not None:
+        await conversations.stopped
 
 
 async def until(holds: Callable[[], bool], seconds: float = 30) -> None:
@@ -161,7 +169,7 @@ async def test_a_directory_that_another_has_is_taken_once_it_is_free(
         await asyncio.sleep(3 * EVERY)
         assert (second.warnings, second.recorder_of("me")) == ([warning], None)
         assert [record.getMessage() for record in caplog.records] == [warning]
-        first.done()
+        await ended(first)
         await until(lambda: second.recorder_of("me") is not None)
         assert second.warnings == []
 
@@ -180,6 +188,62 @@ async def test_a_directory_that_cannot_be_used_is_told(tmp_path: Path) -> None:
         assert warning.startswith(f"Conversations are not recorded: {tmp_path / 'memory' / CLIENTS_FILE} is damaged")
 
 
+# Searching
+
+
+async def found(conversations: Conversations, query: str = "When is high water?") -> list[str]:
+    assert conversations.memories
+    return [memory.text for memory in (await conversations.memories.recall("me", query)).memories]
+
+
+async def test_what_is_recorded_is_indexed_and_nothing_is_left_running(tmp_path: Path) -> None:
+    async with up(configured(tmp_path, client())) as conversations:
+        assert conversations.recorder
+        path = tmp_path / "memory" / "me"
+        await until(path.is_dir)  # where it will be is shown at once
+        assert not (path / ".memsearch").exists()
+        conversations.recorder.record("me", said("When is high water?", START))
+        await until((path / ".memsearch" / "index.json").is_file)  # nobody has searched
+        assert await found(conversations) == ["User: When is high water?\n\nAssistant: Noon."]
+    assert [thread.name for thread in threading.enumerate() if "memory" in thread.name] == []
+    assert conversations.memories is None
+
+
+async def test_the_language_and_the_number_of_results_change_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    languages: list[str] = []
+
+    def language(name: str) -> ranking.Language:
+        languages.append(name)
+        return ranking.Language(name)
+
+    monkeypatch.setattr(searching, "Language", language)
+    async with up(configured(tmp_path, client())) as conversations:
+        assert conversations.recorder
+        conversations.recorder.record("me", said("When is high water?", START))
+        assert len(await found(conversations)) == 1
+        conversations.apply(configured(tmp_path, client(), language="german", search_top_k=7))
+        assert len(await found(conversations)) == 1
+        assert conversations.memories
+        assert conversations.memories.results == 7
+    assert languages == ["english", "german"]
+
+
+async def test_a_client_that_is_made_again_finds_nothing(tmp_path: Path) -> None:
+    async with up(configured(tmp_path, client())) as conversations:
+        assert conversations.recorder
+        conversations.recorder.record("me", said("When is high water?", START))
+        assert len(await found(conversations)) == 1
+        conversations.apply(configured(tmp_path))
+        assert conversations.is_on("me") is None
+        conversations.apply(configured(tmp_path, client()))
+        assert await found(conversations) == []
+        assert conversations.recorder
+        conversations.recorder.record("me", said("Who is the harbour master?", START))
+        assert await found(conversations, "harbour master") == ["User: Who is the harbour master?\n\nAssistant: Noon."]
+
+
 # In the suite
 
 
@@ -195,7 +259,7 @@ async def test_the_suite_takes_over_what_may_change(tmp_path: Path) -> None:
         assert suite.conversations.store.limits.inactivity == timedelta(minutes=10)
         assert suite.status()["warnings"] == []
     finally:
-        suite.conversations.done()
+        await ended(suite.conversations)
 
 
 @pytest.mark.parametrize(

@@ -7,23 +7,39 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
-from mitmproxy import http
+from mitmproxy import command, http
+from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.connection import ConnectionState
+from mitmproxy.flow import Error, Flow
+from mitmproxy.proxy.layers.http._hooks import HttpRequestHeadersHook, HttpRequestHook
+from mitmproxy.test import taddons
 
+from addons.config import Address, Config, DashboardConfig
 from addons.config_values import Upstream
 from addons.decide import FAULT
 from addons.explanation import explanation
 from addons.gateway import Failure
+from addons.identify import Identify
+from addons.lean import Lean
 from addons.outgoing import UnsuitableError
+from addons.record import Carried, Record
+from addons.scan import ScanRequests
+from addons.sender import Senders
+from addons.suite import MitMemory, Suite
 from addons.targets import TargetConfig
+from memory.activity import Activity
 from memory.exchange import Decision, Exchange, RulePart, Scan
+from memory.exposure import Exposure
 from memory.held import Released
 from memory.rules import Rule, RuleBook, When
 from tests.addons.desk import Desk
-from tests.addons.parts import MESSAGES, TIDES, content, exchange_of, flow_to, reference, seen
+from tests.addons.parts import MESSAGES, TIDES, Shelf, content, exchange_of, flow_to, reference, seen
 
 ASKED = {"model": "claude-test", "messages": [{"role": "user", "content": TIDES}]}
 STAY = Rule("tides stay home", When(note=("vault/Tides.md",), to="cloud"), "block")
@@ -125,6 +141,79 @@ async def test_changed_rules_count_from_the_next_request_on(desk_of: Callable[..
     assert outcomes == [True, False, False]
 
 
+@pytest.mark.parametrize("later", [None, RuleBook()])
+async def test_what_was_on_hold_is_judged_by_the_rules_and_notes_of_when_it_came(
+    desk_of: Callable[..., Any], later: RuleBook | None
+) -> None:
+    async def everything_changes(*_: Any) -> Released:
+        desk.decide.rules, desk.decide.targets = later, {}
+        desk.note_library.configure([Shelf([])])
+        await desk.note_library.scan()
+        return Released("released")
+
+    desk, flow = await desk_of(ASK, STRIP, hold=everything_changes), flow_to(body=ASKED)
+    exchange = await desk.send(flow)
+    assert desk.note_library.snapshot.map.notes == {}
+    assert (flow.response, flow.request.raw_content) == (None, STRIPPED)
+    assert [(part.rule, part.action) for part in exchange.decision.parts] == [
+        ("ask me", "allow"),
+        ("tides are stripped", "redact"),
+    ]
+
+
+async def test_what_cannot_be_judged_after_a_hold_is_kept_though_the_rules_are_gone(
+    desk_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def breaks(*_: Any) -> Released:
+        desk.decide.rules = RuleBook()
+        monkeypatch.setattr("addons.decide.judge", broken)
+        return Released("released")
+
+    desk, flow = await desk_of(ASK, hold=breaks), flow_to(body=ASKED)
+    await desk.send(flow)
+    assert flow.response
+    assert flow.response.status_code == 400
+
+
+async def test_whoever_left_while_on_hold_is_written_down_as_gone(desk_of: Callable[..., Any]) -> None:
+    async def leaves(*_: Any) -> Released:
+        return Released("left")
+
+    desk, flow = await desk_of(ASK, hold=leaves), flow_to(body=ASKED)
+    exchange = await desk.send(flow)
+    flow.error = Error("peer closed connection")  # as mitmproxy finds once the hook is over
+    flow.client_conn.state = ConnectionState.CLOSED
+    events: list[Any] = []
+    record = Record(desk.flows, Activity(), Exposure(), Events(events), Carried(), count=True)
+    record.error(flow)
+    assert (exchange.outcome, exchange.status, exchange.sent_to) == ("aborted", None, [])
+    assert [entry["outcome"] for entry in events] == ["aborted"]
+
+
+async def test_without_a_suitable_target_the_person_reads_why(desk_of: Callable[..., Any]) -> None:
+    targets = (replace(HOME, name="chat", protocols=("ollama",)), replace(HOME, name="mine", local=True))
+    home = replace(GO_HOME, targets=("chat", "mine"), otherwise="block")
+    never = Rule("not at mine", When(provider=("mine",)), "block")
+    desk, flow = await desk_of(home, never, targets=targets), flow_to(body=ASKED)
+    await desk.send(flow)
+    assert flow.response
+    assert json.loads(flow.response.content or b"")["error"]["message"] == (
+        'mitmemory blocked this request: "go home" keeps it from claude-test (cloud); '
+        'chat does not speak anthropic; mine may not have it ("not at mine")'
+    )
+
+
+class Events:
+    """What the dashboard is told."""
+
+    def __init__(self, told: list[Any]) -> None:
+        self._told = told
+
+    def publish(self, kind: str, data: dict[str, Any]) -> None:
+        assert kind == "activity"
+        self._told.append(data)
+
+
 # ---- faults of our own
 
 
@@ -219,6 +308,95 @@ async def test_a_fault_at_any_step_sends_nothing_that_a_rule_could_keep(
         if any(body not in whole for body in sent) or not (sent or fresh.led or is_refused):
             passed.append(step)
     assert passed == []
+
+
+SOCKET = "https://api.openai.com/v1/responses"
+TURN = json.dumps({"type": "response.create", "model": "gpt-test", "input": TIDES})
+PLAIN = json.dumps({"type": "response.create", "model": "gpt-test", "input": "Ahoy"})
+
+
+class Injector:
+    """Stands in for mitmproxy's own addon, which wants a connection."""
+
+    def __init__(self) -> None:
+        self.told: list[bytes] = []
+
+    @command.command("inject.websocket")
+    def inject(self, flow: Flow, to_client: bool, message: bytes, is_text: bool = True) -> None:
+        assert (flow.type, to_client, is_text) == ("http", True, True)
+        self.told.append(message)
+
+
+async def test_a_fault_at_any_step_keeps_a_message_on_a_websocket(
+    desk_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with taddons.context(injector := Injector()):
+        desk = await desk_of(STAY)
+        said = [(await desk.say(flow_to(SOCKET, method="GET"), text)).dropped for text in (PLAIN, TURN)]
+        assert said == [False, True]
+        assert "keeps" in json.loads(injector.told[0])["error"]["message"]
+        found = await steps(desk.say(flow_to(SOCKET, method="GET"), TURN))
+        passed, names = [], [f"{owner.__name__}.{name}" for owner, name in found]
+        assert {"Identify._begin", "Decide._decide_message", "ScanRequests._find", "RuleBook.find"} <= set(names)
+        for (owner, name), step in zip(found, names, strict=True):
+            if step in ("Decide.websocket_message", "Decide._fail", "traced"):
+                continue  # these are what catches it
+            flow, desk = flow_to(SOCKET, method="GET"), await desk_of(STAY)
+            # Its turn is under way: what comes now must not be taken for it.
+            assert not (await desk.say(flow, PLAIN)).dropped
+            desk.flows.of(flow).status = 101
+            with monkeypatch.context() as broken_there:
+                broken_there.setattr(owner, name, broken)
+                if not (await desk.say(flow, TURN)).dropped:
+                    passed.append(step)
+        assert passed == []
+
+
+@pytest.mark.parametrize("under_way", [False, True])
+async def test_a_message_that_is_no_exchange_is_kept_and_not_taken_for_an_earlier_one(
+    desk_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, under_way: bool
+) -> None:
+    desk, flow = await desk_of(STAY, unscanned="allow"), flow_to(SOCKET, method="GET")
+    if under_way:
+        await desk.say(flow, PLAIN)
+        desk.flows.of(flow).status = 101
+    monkeypatch.setattr(Identify, "_begin", broken)
+    with taddons.context(injector := Injector()):
+        assert (await desk.say(flow, TURN)).dropped
+    assert "could not be judged" in json.loads(injector.told[0])["error"]["message"]
+
+
+async def test_without_rules_a_fault_lets_a_message_go(
+    desk_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = await desk_of()
+    monkeypatch.setattr(Identify, "_begin", broken)
+    assert not (await desk.say(flow_to(SOCKET, method="GET"), TURN)).dropped
+
+
+@pytest.mark.parametrize("stage", [Senders, Identify, ScanRequests])
+@pytest.mark.parametrize("hook", ["requestheaders", "request"])
+async def test_a_stage_that_fails_does_not_spare_a_request_the_judging(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: type, hook: str
+) -> None:
+    """With the addons as mitmproxy has them: all stages are parts of one."""
+    config = Config(
+        mode="dispatch", state=None, dashboard=DashboardConfig(listen=Address("127.0.0.1", 18091)), rules=(STAY,)
+    )
+    suite = Suite(config)
+    suite.add_source(Shelf())
+    await suite.note_library.scan()
+    monkeypatch.setattr(stage, hook, broken, raising=False)
+    flow = flow_to(body=ASKED)
+    with taddons.context(Proxyserver(), MitMemory(suite)) as context:
+        lean = next(stage for stage in suite.addons if isinstance(stage, Lean))
+        lean.running()
+        for event in (HttpRequestHeadersHook(flow), HttpRequestHook(flow)):
+            await context.master.addons.trigger_event(event)
+        lean.done()
+    await suite.note_library.aclose()
+    assert flow.response
+    assert flow.response.status_code == 400
 
 
 async def test_without_rules_a_fault_lets_the_request_go(

@@ -43,6 +43,17 @@ async def test_without_a_body_of_its_own_a_target_gets_all_of_it() -> None:
         assert (request.body, header_of(request, b"content-encoding")) == (ENCODED.body, b"gzip")
 
 
+@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(BODY) + b"more", gzip.compress(bytes(1 << 24))])
+async def test_what_is_not_as_its_encoding_says_reaches_the_target_all_the_same(body: bytes) -> None:
+    """Whether it may is for the rules to say, which have seen that it could not be looked at."""
+    request = request_of(body, headers=(("Content-Encoding", "gzip"),))
+    async with bench() as running, upstream(answer()) as server, running.connect() as connection:
+        door = await running.open(target_at(server.port), request=request)
+        await connection.send(door.path, door.proof, body, encoding="gzip")
+        assert (await connection.answer()).status == 200
+        assert [received.body for received in server.requests] == [body]
+
+
 async def test_a_target_that_may_not_have_it_is_followed_by_the_next() -> None:
     async def body_for(there: LocatedTarget) -> bytes | None:
         if there.target.name == "first":

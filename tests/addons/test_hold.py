@@ -146,6 +146,40 @@ def test_what_is_released_is_sent_as_it_came_and_not_before(
     assert held(suite) == []
 
 
+def test_what_other_rules_withhold_is_withheld_whatever_a_person_says(
+    tmp_path: Path, vault: Path, serve: Serve, threads: ThreadPoolExecutor, authority: AuthorityPaths
+) -> None:
+    strip = {
+        "name": "strip the harbour",
+        "when": {"note": "vault/projects/Harbour.md", "to": "cloud"},
+        "then": "redact",
+    }
+    cloud, near = serve(tls=False), serve(tls=False)
+    config = configuration(
+        vault,
+        {"anthropic": f"http://127.0.0.1:{cloud.port}"},
+        rules=[ASK, strip],
+        targets=[{"name": "near", "url": f"http://127.0.0.1:{near.port}", "protocols": ["anthropic"]}],
+    )
+    url, whole = asked("anthropic", f"Look:\n{GARDEN}\n{HARBOUR}\nDone.")
+    kept = "\n".join("[withheld]" if any(map(str.isalnum, row)) else row for row in HARBOUR.split("\n"))
+    _, less = asked("anthropic", f"Look:\n{GARDEN}\n{kept}\nDone.")
+    with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
+        for version, action, more in (("--http1.1", "release", {}), ("--http2", "redirect", {"target": "near"})):
+            answer = threads.submit(curl, suite, url, whole, version)
+            [one] = waiting(suite)
+            assert [note["id"] for note in one["entry"]["notes"]] == ["vault/Garden.md", "vault/projects/Harbour.md"]
+            assert received(cloud) == ((0, 0) if action == "release" else (1, 1))
+            decide(suite, one, action, **more)
+            assert answer.result() == (200, ANSWER)
+            assert outcome(entry_of(suite, one))[1:] == ("answered", 200, ["tide-1"])
+        assert [request.body for request in (*cloud.requests, *near.requests)] == [json.dumps(less).encode()] * 2
+        shared = suite.api("api/memory").body["exposure"]
+    assert {note: (one["cloudContent"], one["localContent"]) for note, one in shared.items()} == {
+        "vault/Garden.md": (1, 1)
+    }
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_a_person_blocks_reaches_nobody(
     suite: SuiteProcess, cloud: RawUpstream, threads: ThreadPoolExecutor, version: str

@@ -72,7 +72,7 @@ def chain(heard: Heard) -> list[object]:
 
 
 @pytest.mark.parametrize("is_lean", [False, True])
-async def test_the_same_hooks_are_called_in_the_same_order(
+async def test_the_same_hooks_are_called_in_the_same_order_and_those_after_a_fault(
     lean: Lean, caplog: pytest.LogCaptureFixture, is_lean: bool
 ) -> None:
     heard: Heard = []
@@ -81,7 +81,9 @@ async def test_the_same_hooks_are_called_in_the_same_order(
             lean.running()
             assert type(context.master.addons) is LeanAddons
         await context.master.addons.trigger_event(HttpRequestHook(flow_to()))
-        assert heard == [f"{name} api.anthropic.com" for name in ("one", "two", "three", "faulty", "four", "last word")]
+        after = ["after the fault"] if is_lean else []
+        names = ["one", "two", "three", "faulty", *after, "four", "last word"]
+        assert heard == [f"{name} api.anthropic.com" for name in names]
         assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == ["Addon error: "]
 
 
@@ -94,20 +96,21 @@ def test_so_are_those_that_cannot_wait(lean: Lean, is_lean: bool) -> None:
         if is_lean:
             lean.running()
         context.master.addons.trigger(HttpRequestHook(flow_to()))
-        assert heard == [f"{name} api.anthropic.com" for name in ("one", "three", "faulty", "last word")]
+        after = ["after the fault"] if is_lean else []
+        assert heard == [f"{name} api.anthropic.com" for name in ("one", "three", "faulty", *after, "last word")]
 
 
 async def test_an_addon_without_the_hook_is_not_entered(lean: Lean, monkeypatch: pytest.MonkeyPatch) -> None:
     entered: list[Any] = []
-    invoke = AddonManager.invoke_addon
+    iter_hooks = AddonManager._iter_hooks
 
-    async def invoke_addon(self: AddonManager, addon: Any, event: Any) -> None:
+    def looked_through(self: AddonManager, addon: Any, event: Any) -> Any:
         entered.append(addon.name)
-        await invoke(self, addon, event)
+        return iter_hooks(self, addon, event)
 
-    monkeypatch.setattr(AddonManager, "invoke_addon", invoke_addon)
     with taddons.context(*chain([])) as context:
         lean.running()
+        monkeypatch.setattr(AddonManager, "_iter_hooks", looked_through)
         await context.master.addons.trigger_event(HttpRequestHook(flow_to()))
     assert entered == ["one", "holder", "faulty", "four", "last word"]
 
@@ -130,6 +133,9 @@ def test_what_is_replaced_is_still_there_and_does_the_same() -> None:
         assert "with safecall():" in source
         assert "except exceptions.AddonHalt:" in source
         assert len(source.splitlines()) <= 15
+    source = inspect.getsource(AddonManager.invoke_addon)
+    assert "for addon, func in self._iter_hooks(addon, event):" in source
+    assert "inspect.isawaitable(res)" in source
     assert list(traverse([Silent("holder", one := Silent("one"))]))[1] is one
 
 

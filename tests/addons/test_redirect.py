@@ -120,11 +120,15 @@ def test_without_a_target_that_answers_the_person_reads_why(start: Start, serve:
     assert (entry["outcome"], entry["decision"]["action"], upstream.connections) == ("blocked", "block", connections)
 
 
-def test_otherwise_allow_sends_it_to_the_provider_after_all(start: Start, upstream: RawUpstream) -> None:
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+def test_otherwise_allow_sends_it_to_the_provider_after_all(start: Start, upstream: RawUpstream, version: str) -> None:
     requests = len(upstream.requests)
     suite = start(target("first", free_port()), otherwise="allow")
-    assert ask(suite, GARDEN) == (200, ANSWER)
-    assert b"x-api-key: secret" in upstream.requests[requests].head
+    assert ask(suite, GARDEN, version) == (200, ANSWER)
+    head = upstream.requests[requests].head
+    assert b"x-api-key: secret" in head
+    # It is asked by its own name, though another address is dialled.
+    assert [line for line in head.split(b"\r\n") if line.lower().startswith(b"host:")] == [b"Host: api.anthropic.com"]
     entry = suite.activity()[0]
     assert entry["sentTo"] == [{"model": "tide-1", "to": "cloud", "upstream": "api.anthropic.com:443"}]
     assert (entry["to"], entry["outcome"], entry["decision"]["action"]) == ("cloud", "answered", "allow")

@@ -8,7 +8,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -62,11 +62,17 @@ def document(text: str) -> bytes:
 class Desk:
     """The stages that have to do with it. `remembered` are the clients with a memory."""
 
-    def __init__(self, remembered: Sequence[str] = ("claude-code",), *, largest_answer: int = 10**8) -> None:
+    def __init__(
+        self,
+        remembered: Sequence[str] = ("claude-code",),
+        *,
+        largest_answer: int = 10**8,
+        clock: Callable[[], datetime] = lambda: NOW,
+    ) -> None:
         self.flows, self.notebook = Flows(), Notebook()
         self.remembered = set(remembered)
         keys = ConversationKeys()
-        self.remember = Remember(self.flows, self._recorder_of, clock=lambda: NOW)
+        self.remember = Remember(self.flows, self._recorder_of, clock=clock)
         self.identify = Identify(
             ProviderTable(()),
             Destinations(),

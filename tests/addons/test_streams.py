@@ -279,7 +279,7 @@ ANYTHING = st.binary(max_size=300) | st.lists(SNIPPETS, max_size=40).map(b"".joi
 TYPES = st.sampled_from([SSE, JSON, "application/x-ndjson", FRAMES, "", "text/html"])
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(ANYTHING, TYPES, st.integers(1, 20))
 @example(b'{"a":"\\', JSON, 1)
 @example(b'"[{"a":1}]', JSON, 3)

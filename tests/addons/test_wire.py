@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mitmproxy.http import Headers
 
@@ -294,7 +294,6 @@ PATHS = (
 )
 
 
-@settings(deadline=None)
 @given(ANY_JSON)
 def test_json_of_any_shape_gives_facts(body: Any) -> None:
     for path in PATHS:

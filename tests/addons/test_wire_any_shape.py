@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from addons.wire import wire_for
@@ -68,7 +68,7 @@ ANY_JSON = {protocol: any_json(protocol) for protocol in PATHS}
 
 
 @pytest.mark.parametrize("protocol", PATHS)
-@settings(deadline=None)
+
 @given(st.data())
 def test_answers(protocol: str, data: st.DataObject) -> None:
     wire = wire_for(PATHS[protocol])
@@ -88,7 +88,7 @@ def test_answers(protocol: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("protocol", PATHS)
-@settings(deadline=None)
+
 @given(st.data())
 def test_requests(protocol: str, data: st.DataObject) -> None:
     wire, body = wire_for(PATHS[protocol]), data.draw(ANY_JSON[protocol])

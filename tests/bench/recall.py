@@ -1,8 +1,9 @@
 """Recall: how well it finds what was said, beside memsearch's own order over the same index, and what it costs.
 
 Quality is counted in questions: one of the right messages (for turns: the turn with one) is among the first five. The
-conversations and the paraphrases of others are in ../shared and are left out where that is not. Latency is CPU time of
-the whole process, since the database runs in it; it is taken after a flush.
+conversations and the paraphrases of others are in ../shared and are left out where that is not. All of the questions were
+looked at while the ranking was made, also the ones that its weights were not chosen on: new ones may do worse. Latency is
+CPU time of the whole process, since the database runs in it; it is taken after a flush.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from tests.bench.measure import Figure
 from tests.memory.conversations.corpora import LONG, PROTOTYPE, Asked, Corpus, long_conversation, ours, prototype
 
 CHOSEN_ON = ("26", "30", "41")
-KEPT_ASIDE = ("42", "43")
-"""The weights were chosen without looking at these."""
+LOOKED_AT = ("42", "43")
+"""The weights were not chosen on these, but what each version of the ranking reached here was known."""
 SHORT = 50
 """Questions of a long conversation in the short run."""
 QUESTIONS = 15
@@ -42,7 +43,7 @@ def figures(seed: int, *, large: bool) -> Iterator[Figure]:
     quiet()
     yield from quality(large=large)
     for count, reach in ((100, None), (1000, 40.0), *(((10_000, 150.0),) if large else ())):
-        yield latency(random.Random(seed), count, reach)
+        yield from latency(random.Random(seed), count, reach)
     if large:
         yield asyncio.run(memory_of_clients(random.Random(seed)))
 
@@ -54,7 +55,7 @@ def quality(*, large: bool) -> Iterator[Figure]:
         yield from kinds("prototype's", prototype(), {"paraphrased": (90.0, 95.0)})
     if not LONG.exists():
         return
-    for what, names in (("chosen on", CHOSEN_ON), ("kept aside", KEPT_ASIDE)):
+    for what, names in (("chosen on", CHOSEN_ON), ("looked at", LOOKED_AT)):
         found = [0.0, 0.0, 0.0]
         asked = 0
         for name in names:
@@ -93,7 +94,7 @@ def measured(corpus: Corpus, asked: Sequence[Asked]) -> tuple[float, float, floa
             plain = library._runner.run(library.search(each.question, top_k=10))
             orders = [
                 [row["heading"] for row in plain],
-                [hit.heading for _, hit in searching.ranked(library, each.question)],
+                [piece.heading for _, piece in searching.ranked(library, each.question)],
             ]
             for number, headings in enumerate(orders):
                 first = [place[said.at] for heading in headings if (said := label(heading))][:FIRST]
@@ -108,13 +109,18 @@ def measured(corpus: Corpus, asked: Sequence[Asked]) -> tuple[float, float, floa
     return right[0], right[1], right[2]
 
 
-def latency(chance: random.Random, count: int, reach: float | None) -> Figure:
+def latency(chance: random.Random, count: int, reach: float | None) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory) / "client"
         made(chance, count).write(folder)
-        index = opened(folder)
+        builtin = Builtin()
+        builtin.vectors(["what is loaded once for a process is not counted"])
+        opened(folder, builtin).close()
+        index = opened(folder, builtin)
         library = index._library
+        start = time.process_time()
         index.search(Question("something that was said"))
+        first = time.process_time() - start
         taken: list[float] = []
         plain: list[float] = []
         for _ in range(QUESTIONS):
@@ -128,15 +134,16 @@ def latency(chance: random.Random, count: int, reach: float | None) -> Figure:
         chunks = library.count()
         index.close()
     value, baseline = median(taken) * 1e3, median(plain) * 1e3
-    return Figure(
+    yield Figure(
         f"recall at {count:,} messages",
         value,
         "ms",
         reach,
         baseline=f"memsearch's search {baseline:.0f} ms",
         ratio=baseline / value,
-        note=f"{chunks:,} chunks, CPU time of the process",
+        note=f"{chunks:,} chunks, CPU time of the process; the quickest of {QUESTIONS}: {min(taken) * 1e3:.0f} ms",
     )
+    yield Figure(f"the first after opening, at {count:,} messages", first * 1e3, "ms")
 
 
 async def memory_of_clients(chance: random.Random) -> Figure:
@@ -155,8 +162,8 @@ async def memory_of_clients(chance: random.Random) -> Figure:
     )
 
 
-def opened(folder: Path) -> ClientIndex:
-    index = ClientIndex(folder, EmbeddingSettings(), "english", Builtin())
+def opened(folder: Path, builtin: Builtin | None = None) -> ClientIndex:
+    index = ClientIndex(folder, EmbeddingSettings(), "english", builtin or Builtin())
     index.work(float("inf"))
     index._flush()
     return index

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -62,6 +63,11 @@ def model(background: Loop, authority: AuthorityPaths) -> Iterator[ScriptedModel
     background.run(running.__aexit__())
 
 
+def proxy(suite: SuiteProcess, user: str = "") -> str:
+    """The address as a client is given it, with the name under which it uses the proxy."""
+    return suite.proxy.replace("http://", f"http://{user}:x@", 1) if user else suite.proxy
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """A person's machine in a folder: home, project, and the environment that sends clients through the proxy."""
@@ -72,13 +78,13 @@ class Home:
     def project(self) -> Path:
         return self.folder / "project"
 
-    def environment(self, suite: SuiteProcess, variables: Mapping[str, str]) -> dict[str, str]:
+    def environment(self, suite: SuiteProcess, variables: Mapping[str, str], user: str = "") -> dict[str, str]:
         return {
             "HOME": str(self.folder),
             "PATH": f"{Path(node()).parent}:/usr/local/bin:/usr/bin:/bin",
             "LANG": "C.UTF-8",
             "TERM": "dumb",
-            "HTTPS_PROXY": suite.proxy,
+            "HTTPS_PROXY": proxy(suite, user),
             "NO_PROXY": "localhost,127.0.0.1,::1",
             "NODE_EXTRA_CA_CERTS": str(suite.ca),
             **variables,
@@ -129,6 +135,50 @@ def native_program(package: str, path: str) -> str:
     found = next(folder.glob(path), None)
     assert found is not None, f"{folder / path} is missing: run make test-e2e, which installs it"
     return str(found)
+
+
+class ClaudeCode:
+    """Claude Code in a home of its own, sent through the suite, by the proxy's `user` where one is named."""
+
+    def __init__(self, home: Home, suite: SuiteProcess, user: str = "") -> None:
+        self._program = native_program("@anthropic-ai/claude-code", "claude")
+        self._project = home.project
+        self._environment = home.environment(
+            suite,
+            {
+                "ANTHROPIC_API_KEY": KEY,
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "DISABLE_AUTOUPDATER": "1",
+                "IS_SANDBOX": "1",
+            },
+            user,
+        )
+
+    def ask(self, *arguments: str) -> str:
+        ran = self.run(*arguments)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return run_client([self._program, "-p", *arguments], self._environment, self._project)
+
+
+def python(program: str) -> tuple[str, ...]:
+    """The command for one of our programs with an SDK for Python."""
+    return sys.executable, "-W", "ignore", str(Path(__file__).parent / "programs" / program)
+
+
+def sdk_environment(suite: SuiteProcess, user: str = "") -> dict[str, str]:
+    """What sends a program with an SDK through the proxy.
+
+    A NO_PROXY for loopback would send what is for a local Ollama past it.
+    """
+    return {
+        "HTTPS_PROXY": proxy(suite, user),
+        "HTTP_PROXY": proxy(suite, user),
+        "SSL_CERT_FILE": str(suite.ca.with_name("ca-bundle.pem")),
+        "NODE_EXTRA_CA_CERTS": str(suite.ca),
+    }
 
 
 def seen(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from addons.demo.model import Received, ScriptedModel
 from addons.demo.reply import Reply, ToolCall, Turn, in_turn
 from memory.exchange import Usage
 from tests.addons.conftest import configuration
-from tests.e2e.conftest import KEY, LAMP, Home, Report, counted, native_program, run_client, seen
+from tests.e2e.conftest import LAMP, ClaudeCode, Home, Report, counted, seen
 from tests.harness import SuiteProcess
 
 pytestmark = pytest.mark.e2e
@@ -34,31 +33,6 @@ COMMON = {
 EVERYWHERE = "Answer the keeper in one short sentence only.\n"
 HERE = "The lamp room is painted white every spring.\n"
 LEARNED = "- The keeper likes tide tables in metres, not feet.\n"
-
-
-class ClaudeCode:
-    """Claude Code in a home of its own, sent through the suite."""
-
-    def __init__(self, home: Home, suite: SuiteProcess) -> None:
-        self._program = native_program("@anthropic-ai/claude-code", "claude")
-        self._project = home.project
-        self._environment = home.environment(
-            suite,
-            {
-                "ANTHROPIC_API_KEY": KEY,
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-                "DISABLE_AUTOUPDATER": "1",
-                "IS_SANDBOX": "1",
-            },
-        )
-
-    def ask(self, *arguments: str) -> str:
-        ran = self.run(*arguments)
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
-
-    def run(self, *arguments: str) -> CompletedProcess[str]:
-        return run_client([self._program, "-p", *arguments], self._environment, self._project)
 
 
 def posts(model: ScriptedModel) -> list[Received]:

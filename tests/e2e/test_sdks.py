@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from addons.demo.model import ScriptedModel
 from addons.demo.reply import Reply
 from memory.exchange import Protocol, Usage
 from tests.addons.conftest import configuration
-from tests.e2e.conftest import CLIENTS, LAMP, LIGHTHOUSE, Report, counted, run_client, seen
+from tests.e2e.conftest import CLIENTS, LAMP, LIGHTHOUSE, Report, counted, python, run_client, sdk_environment, seen
 from tests.harness import SuiteProcess, free_port
 
 pytestmark = pytest.mark.e2e
@@ -61,10 +60,6 @@ def told(protocol: Protocol, usage: Usage) -> dict[str, int | None]:
     if protocol != "anthropic":
         usage = replace(usage, cache_write=None)
     return counted(replace(usage, cache_read=None) if protocol == "ollama" else usage)
-
-
-def python(program: str) -> tuple[str, ...]:
-    return sys.executable, "-W", "ignore", str(Path(__file__).parent / "programs" / program)
 
 
 OPENAI = ("openai", "cloud: openai at api.openai.com:443", "gpt-test", ("openai-chat", "openai-responses"))
@@ -119,14 +114,7 @@ def suite(
 def test_an_sdk_sent_through_the_proxy(
     tmp_path: Path, suite: SuiteProcess, model: ScriptedModel, report: Report, sdk: Sdk
 ) -> None:
-    # A NO_PROXY for loopback would send what is for a local Ollama past the proxy.
-    environment = {
-        "HTTPS_PROXY": suite.proxy,
-        "HTTP_PROXY": suite.proxy,
-        "SSL_CERT_FILE": str(suite.ca.with_name("ca-bundle.pem")),
-        "NODE_EXTRA_CA_CERTS": str(suite.ca),
-    }
-    entries = have_conversations(sdk, environment, suite, model, tmp_path)
+    entries = have_conversations(sdk, sdk_environment(suite), suite, model, tmp_path)
     report(sdk.name, model.received, entries)
 
 

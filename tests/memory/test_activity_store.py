@@ -212,7 +212,7 @@ async def test_names_that_are_no_text_are_kept_and_found(opened: Opener) -> None
     assert verdict(after.file).fault is None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     kept=st.sets(st.integers(0, 60)), recent=st.sets(st.integers(0, 60)), limit=st.integers(1, 9), client=st.booleans()
 )

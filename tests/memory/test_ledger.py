@@ -86,7 +86,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
 COLUMNS = ("id", "written", "client", "model", "notes", "entry", "hash")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     number=st.integers(1, 10),
     column=st.sampled_from(COLUMNS),

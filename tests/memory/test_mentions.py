@@ -6,7 +6,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.index import NoteIndex
@@ -235,7 +235,7 @@ pieces = st.one_of(
 )
 
 
-@settings(deadline=None)  # the machine may be busy
+  # the machine may be busy
 @given(
     st.lists(
         st.tuples(paths, st.sampled_from(["", "A", "B", "plan"])), min_size=1, max_size=4, unique_by=lambda one: one[0]

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.index import NoteIndex
@@ -72,7 +72,7 @@ def test_marks_without_end_take_no_time() -> None:
 
 
 @given(st.lists(st.text(max_size=12), max_size=6), st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]))
-@settings(deadline=None)
+
 def test_a_line_is_found_in_each_form(lines: list[str], form: str) -> None:
     lines = [line.replace("\n", "").replace("&", "").encode("utf-8", "replace").decode() for line in lines]
     text = "\n".join(lines)

@@ -88,6 +88,25 @@ def test_what_was_withheld_before_a_redirect_stays_withheld_after_it() -> None:
     assert shown(decision) == ["strip: redact vault/A.md", "home: redirect vault/B.md", "at home: redact vault/C.md"]
 
 
+def test_a_rule_is_named_once_with_the_strictest_that_it_asked_for() -> None:
+    first = (RulePart("home", "redirect", ("a", "b")), RulePart("ledger", "redact", ("c",)), RulePart("all", "allow"))
+    there = (
+        RulePart("home", "allow", ("a",)),
+        RulePart("ledger", "allow", ("d",)),
+        RulePart("all", "block"),
+        RulePart("mine", "allow", ("b",)),
+    )
+    decision = both(Decision("redirect", "home", first), Decision("block", "all", there))
+    assert (decision.action, decision.rule) == ("block", "all")
+    assert [(part.rule, part.action, part.notes) for part in decision.parts] == [
+        ("home", "redirect", ("a", "b")),
+        ("ledger", "redact", ("c",)),
+        ("ledger", "allow", ("d",)),
+        ("all", "block", ()),
+        ("mine", "allow", ("b",)),
+    ]
+
+
 def test_what_is_blocked_at_the_new_destination_is_blocked() -> None:
     first = Decision("redirect", "home", (RulePart("home", "redirect", ("vault/A.md",)),), (), ("ollama",))
     second = Decision("block", "not there", (RulePart("not there", "block"),))

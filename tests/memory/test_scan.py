@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.body import read_body
@@ -360,6 +360,15 @@ def test_a_file_in_a_multipart_body() -> None:
 def test_a_multipart_body_that_cannot_be_split(content_type: str) -> None:
     scan = scan_bytes(INDEX, multipart((b"X: y", LINE.encode())), content_type)
     assert (scan.state, scan.reasons) == ("partial", ("not JSON: multipart", "attachment"))
+    assert found(scan) == {TIDES: (1, 2)}
+
+
+def test_what_a_lenient_server_may_read_of_a_multipart_body_is_looked_at() -> None:
+    in_front = LINE.encode() + b"\r\n" + multipart((b"X: y", b"z"))
+    by_line_feeds = multipart((b"X: y", LINE.encode())).replace(b"\r\n", b"\n")
+    for body in (in_front, by_line_feeds):
+        scan = scan_bytes(INDEX, body, FORM)
+        assert (found(scan), scan.reasons) == ({TIDES: (1, 2)}, ("not JSON: multipart",))
 
 
 def test_a_form_body() -> None:
@@ -381,7 +390,7 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None)  # the machine may be busy
+  # the machine may be busy
 @given(json_values, st.integers(0, 3))
 def test_a_value_and_its_bytes_give_the_same_scan(value: Any, times: int) -> None:
     for _ in range(times):
@@ -391,7 +400,7 @@ def test_a_value_and_its_bytes_give_the_same_scan(value: Any, times: int) -> Non
     assert bool(found(scan)) == (LINE in json.dumps(value))
 
 
-@settings(deadline=None)  # the machine may be busy
+  # the machine may be busy
 @given(
     st.binary(max_size=60) | st.text(alphabet='{}[]",:\\ua0', max_size=30).map(str.encode), st.sampled_from(["", FORM])
 )

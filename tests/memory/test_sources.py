@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.markdown import Parsed
@@ -506,7 +506,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(deadline=None)  # threads and files, on a machine that may be busy
+  # threads and files, on a machine that may be busy
 @given(content=st.binary() | st.lists(PIECES, max_size=40).map(b"".join))
 async def test_no_bytes_make_the_source_raise(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:

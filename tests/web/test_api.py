@@ -329,7 +329,7 @@ async def test_a_body_that_is_not_what_its_headers_say(dashboard: Any, caplog: p
 
 
 async def test_a_page_that_is_not_there_is_no_page(dashboard: Any) -> None:
-    async with dashboard.ask("GET", "/activity") as answer:
+    async with dashboard.ask("GET", "/forecast") as answer:
         assert (await error_of(answer))[0] == 404
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.memory.exchanges import released
+from tests.web.remembering import KEY, remembering
 from web.app import LARGEST_BODY, create_app
 from web.errors import CODES
 from web.events import MOST_READERS, PING_INTERVAL
@@ -57,8 +58,17 @@ def test_the_numbers_are_the_codes_own() -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.parametrize("example", EXAMPLES)
-async def test_the_examples_run(dashboard: Any, example: str) -> None:
-    dashboard.services.held.begin(released("activityId", sent_to=[]), 60)
+async def test_the_examples_run(open_dashboard: Any, tmp_path: Path, example: str) -> None:
+    """`{client}` is `client` to curl."""
+    async with remembering(tmp_path) as kept, open_dashboard(conversations=kept) as dashboard:
+        session = kept.say("client", KEY).session
+        for name, there in (("{session}", session), ("{n}", "1"), ("{m}", "1")):
+            example = example.replace(name, there)
+        dashboard.services.held.begin(released("activityId", sent_to=[]), 60)
+        await runs(dashboard, example)
+
+
+async def runs(dashboard: Any, example: str) -> None:
     process = await asyncio.create_subprocess_exec(
         "sh",
         "-c",

@@ -11,6 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from memory.exchange import timestamp
+from memory.note_map import NoteMap
 from memory.notes import MemoryDocument
 from web.events import WRITE_INTERVAL, EventHub
 
@@ -244,6 +246,48 @@ async def test_a_change_of_the_map_is_told(dashboard: Any) -> None:
     assert len(dashboard.services.note_library.on_change) == 1
     await dashboard.sidecar.stop()
     assert dashboard.services.note_library.on_change == []
+
+
+@pytest.fixture
+def encodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of notes of each map that is encoded."""
+    counts: list[int] = []
+    nodes = NoteMap.nodes
+
+    def counting(note_map: NoteMap) -> list[dict[str, Any]]:
+        counts.append(len(note_map))
+        return nodes(note_map)
+
+    monkeypatch.setattr(NoteMap, "nodes", counting)
+    return counts
+
+
+async def test_a_changed_map_is_ready_when_pages_are_told(dashboard: Any, encodings: list[int]) -> None:
+    library = dashboard.services.note_library
+    async with listening(dashboard) as stream:
+        await stream.block()
+        told = []
+        for count in (3, 4, 5):
+            dashboard.shelf.documents.append(MemoryDocument(f"{count}.md", "For the canary.\n"))
+            told.append((await library.scan()).loaded_at)
+        for loaded in told:
+            assert (await stream.event())[2]["loadedAt"] == timestamp(loaded)
+        assert encodings[-1] == 5
+        ready = len(encodings)
+        async with dashboard.ask("GET", "/api/memory") as answer:
+            assert len((await answer.json())["nodes"]) == 5
+        assert len(encodings) == ready
+
+
+async def test_without_a_page_a_change_is_not_encoded(dashboard: Any, encodings: list[int]) -> None:
+    told = asyncio.Event()
+    dashboard.services.events.publish = lambda kind, data: told.set()
+    await dashboard.services.note_library.scan()
+    await asyncio.wait_for(told.wait(), 5)
+    assert encodings == []
+    async with dashboard.ask("GET", "/api/memory") as answer:
+        assert len((await answer.json())["nodes"]) == 2
+    assert encodings == [2]
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """Pages and files: the right types, kept by browsers but asked for again, and nothing from outside the folder."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,23 @@ async def test_each_file_of_the_pages_has_a_type_that_browsers_take(dashboard: A
         if file.suffix in types:
             async with dashboard.ask("GET", f"/static/{file.relative_to(STATIC).as_posix()}") as answer:
                 assert (answer.status, answer.content_type) == (200, types[file.suffix]), file.name
+
+
+@pytest.mark.parametrize("page", sorted(STATIC.glob("*.html")), ids=lambda page: page.name)
+def test_what_a_page_loads_early_is_what_its_modules_import(page: Path) -> None:
+    text = page.read_text("utf-8")
+    used: set[Path] = set()
+    waiting = [STATIC.parent / script for script in re.findall(r'<script type="module" src="([^"]+)"', text)]
+    while waiting:
+        used.add(module := waiting.pop())
+        imported = {
+            module.parent / name
+            for name in re.findall(r'^import .* from "(\.[^"]+)"', module.read_text("utf-8"), re.MULTILINE)
+        }
+        waiting += {one.resolve() for one in imported} - used
+    early = {(STATIC.parent / one).resolve() for one in re.findall(r'<link rel="modulepreload" href="([^"]+)"', text)}
+    assert len(used) > 5
+    assert early <= used
 
 
 @pytest.fixture

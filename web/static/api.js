@@ -43,6 +43,15 @@ export function patch(path, value) {
 }
 
 /**
+ * Delete what is there.
+ *
+ * @param {string} path below `api/`
+ */
+export function remove(path) {
+  return call(path, { method: "DELETE", headers: { "Content-Type": "application/json" }, body: "{}" });
+}
+
+/**
  * @param {string} path
  * @param {RequestInit} options
  * @returns {Promise<any>}

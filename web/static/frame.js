@@ -10,6 +10,7 @@ const PAGES = [
   { page: "memory", path: "", word: "Memory" },
   { page: "live", path: "live", word: "Live" },
   { page: "activity", path: "activity", word: "Activity" },
+  { page: "conversations", path: "conversations", word: "Conversations" },
   { page: "rules", path: "rules", word: "Rules" },
   { page: "setup", path: "setup", word: "Setup" },
 ];

@@ -71,7 +71,8 @@ function mean(points) {
  * @param {[string, string][]} links
  * @param {ReadonlySet<string>} fixed
  * @param {(id: string) => number} radius in pixels, when the whole map is in sight
- * @param {(points: Map<string, Point>, share: number) => void} step `share` of the work is done, 0 to 1
+ * @param {(xy: Float32Array, share: number) => void} step x and y of each note in the order of `start`; `share` of the
+ *     work is done, 0 to 1
  * @returns {() => void} stops it
  */
 export function arrange(start, links, fixed, radius, step) {
@@ -83,7 +84,7 @@ export function arrange(start, links, fixed, radius, step) {
   const worker = new Worker(workerAddress(), { type: "module" });
   worker.onmessage = ({ data }) => {
     if (data.done === data.of) worker.terminate();
-    step(new Map(ids.map((id, at) => [id, [data.xy[2 * at], data.xy[2 * at + 1]]])), data.done / data.of);
+    step(data.xy, data.done / data.of);
   };
   worker.postMessage({
     xy,

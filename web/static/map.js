@@ -3,25 +3,24 @@
 import { calm } from "./dom.js";
 import { Glow } from "./glow.js";
 import { arrange, seeds } from "./layout.js";
-import { groups, mix, readPalette } from "./palette.js";
+import { FONT, Look } from "./map_look.js";
+import { groups } from "./palette.js";
 import { Graph, Sigma } from "./vendor/graph.js";
 
 const FADE = 180; // ms, as --motion
 const SMOOTH = 3000; // notes up to which dimming is animated
-const DIMMED = 0.84; // how far a note that is not meant goes towards the page's colour
-const BELOW = 7; // pixels from a dot to its label: the rings of a sent note lie between
-const FEW = 25; // so many notes that are meant all show their titles, as far as there is room
-const LINE = 15; // pixels from one label to the next
+const FEW = 25; // notes up to which each is brought up to date by itself
 const ROOMY = 300; // notes up to which the dots have their full size
 const LONGEST = 40; // characters of a title on the map; the panel has all of it
-const FONT = "system-ui, sans-serif";
 const PADDING = 72; // pixels that stay free around the whole map
 const CLOSEST = 0.15; // the camera's ratio when one note alone is framed
 const PER_NOTE = 0.1; // ms per note between two pictures of a layout that runs: the page has to answer meanwhile
+const IN_FLIGHT = 4; // frames after which the first of them has left the graphics card, however slow that is
 const MANY_LINKS = 20_000; // links are hidden while the map moves from here on
 
 /**
- * Notes as dots, links as lines, the neighbours lit on hover.
+ * Notes as dots, links as lines, the neighbours lit on hover. To draw all of it is what costs most, so whatever changes in
+ * one go is drawn once, in the next frame.
  */
 export class NoteGraph {
   /**
@@ -35,20 +34,15 @@ export class NoteGraph {
   constructor(container, { onOpen, onLeave, onLayout }) {
     this.onLayout = onLayout;
     this.graph = new Graph({ type: "directed" });
-    this.palette = readPalette();
-    /** @type {ReadonlySet<string> | null} the notes that are drawn; null: all. The one that is selected always is */
-    this.shown = null;
     this.hovered = "";
-    this.selected = "";
     /** @type {Set<string> | null} */
     this.found = null;
-    /** @type {Set<string> | null} the notes that are meant; null: all */
-    this.meant = null;
-    this.centre = "";
     this.covered = 0; // pixels at the right that a panel lies over
-    this.dim = 0;
     this.fading = 0;
+    this.refreshing = 0;
     this.stopLayout = () => {};
+    /** @type {Look} */
+    this.look = new Look({ ends: (link) => this.graph.extremities(link), isLit: (id) => this.glow.lights.has(id) });
     this.sigma = new Sigma(this.graph, container, {
       zIndex: true,
       stagePadding: PADDING,
@@ -60,41 +54,39 @@ export class NoteGraph {
       labelGridCellSize: 90,
       labelRenderedSizeThreshold: 4.5,
       doubleClickZoomingRatio: 1.8,
-      nodeReducer: (id, data) => this.#node(id, data),
-      edgeReducer: (id, data) => this.#edge(id, data),
-      defaultDrawNodeLabel: (context, data) => this.#label(context, data),
-      defaultDrawNodeHover: (context, data) => this.#label(context, { ...data, forceLabel: true }),
+      nodeReducer: (id, data) => this.look.node(id, data),
+      edgeReducer: (id, data) => this.look.edge(id, data),
+      defaultDrawNodeLabel: (context, data) => this.look.label(context, data),
+      defaultDrawNodeHover: (context, data) => this.look.label(context, { ...data, forceLabel: true }),
     });
+    /** @type {Glow} */
     this.glow = new Glow(container, {
-      spot: (id) => (this.#isShown(id) ? this.spot(id) : null),
+      spot: (id) => (this.look.isShown(id) ? this.spot(id) : null),
       title: (id) => this.graph.getNodeAttribute(id, "label"),
-      palette: () => this.palette,
+      palette: () => this.look.palette,
       linked: (id, other) => this.graph.areNeighbors(id, other),
-      strength: (id) => (!this.meant || this.meant.has(id) ? 1 : 1 - DIMMED * this.dim),
+      strength: (id) => this.look.strength(id),
       onChange: () => this.sigma.scheduleRender(),
     });
-    /** @type {{left: number, right: number, top: number}[]} labels drawn in this frame */
-    this.labels = [];
-    this.sigma.on("beforeRender", () => {
-      this.labels = [];
-    });
+    this.sigma.on("beforeRender", () => this.look.begin());
     this.sigma.on("afterRender", () => this.glow.draw());
     this.sigma.on("enterNode", ({ node }) => this.#hover(node));
     this.sigma.on("leaveNode", () => this.#hover(""));
     this.sigma.on("clickNode", ({ node }) => onOpen(node));
     this.sigma.on("clickStage", onLeave);
     new ResizeObserver(() => {
-      this.sigma.resize();
-      this.sigma.scheduleRender();
+      const { width, height } = this.sigma.getDimensions();
+      if (width !== container.offsetWidth || height !== container.offsetHeight) this.sigma.scheduleRender();
     }).observe(container);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-      this.palette = readPalette();
-      this.sigma.refresh();
+      this.look.readColours();
+      this.#refresh();
     });
   }
 
   /**
-   * Show these notes and links. Those that were there keep their places, and others have the one that was saved.
+   * Show these notes and links. Those that were there keep their places, and others have the one that was saved. Where
+   * the rest is still to be found, the map is drawn as it begins, and can be used while the layout runs.
    *
    * @param {MapNode[]} nodes
    * @param {[string, string][]} links
@@ -102,43 +94,58 @@ export class NoteGraph {
    * @param {ReadonlyMap<string, import("./layout.js").Point>} saved
    */
   setData(nodes, links, hues, saved) {
+    this.stopLayout();
     const placed = new Map([...saved, ...this.positions()]);
     const grouped = groups(nodes);
     const start = seeds(nodes.map(({ id }) => ({ id, group: grouped.get(id) ?? "" })), links, placed);
-    this.graph.clear();
+    // Filled before sigma has it: each note and link added to one that is drawn would be an event of its own.
+    const graph = new Graph({ type: "directed" });
     const scale = Math.max(0.45, Math.min(1, (ROOMY / nodes.length) ** 0.3)); // many notes are small ones
     for (const node of nodes) {
       const [x, y] = start.get(node.id) ?? [0, 0];
       // A hub grows with the logarithm of its links, so that index notes do not swamp the map.
       const size = scale * Math.min(3 + 2.6 * Math.log2(1 + node.degree / 2), 15);
-      this.graph.addNode(node.id, { label: short(node.title), hue: hues.get(node.id), x, y, size });
+      graph.addNode(node.id, { label: short(node.title), hue: hues.get(node.id), x, y, size });
     }
-    for (const [from, to] of links) this.graph.mergeEdge(from, to, { size: 1 });
-    this.sigma.setSetting("hideEdgesOnMove", links.length > MANY_LINKS);
-    this.stopLayout();
+    for (const [from, to] of links) graph.mergeEdge(from, to, { size: 1 });
+    this.graph = graph;
+    const hides = links.length > MANY_LINKS;
+    if (this.sigma.getSetting("hideEdgesOnMove") !== hides) this.sigma.setSetting("hideEdgesOnMove", hides);
     const old = nodes.filter((node) => placed.has(node.id)).length;
-    if (old === nodes.length) {
-      this.#mean();
-      this.#tell(1, false);
-      return;
-    }
-    const fixed = new Set(old >= nodes.length / 2 ? placed.keys() : []); // a few old places are no map to keep
-    const radius = (/** @type {string} */ id) => /** @type {number} */ (this.graph.getNodeAttribute(id, "size"));
-    let drawn = performance.now();
-    this.stopLayout = arrange(start, links, fixed, radius, (points, share) => {
-      const now = performance.now();
-      if (share < 1 && (calm() || now - drawn < PER_NOTE * nodes.length)) return this.#tell(share, true);
-      drawn = now;
-      this.graph.updateEachNodeAttributes(
-        (id, attributes) => {
-          [attributes.x, attributes.y] = points.get(id) ?? [0, 0];
-          return attributes;
-        },
-        { attributes: ["x", "y"] },
-      );
-      return this.#tell(share, true);
-    });
+    if (old === nodes.length) this.sigma.once("afterRender", () => this.onLayout(1, false));
     this.#mean();
+    this.#drop();
+    this.sigma.setGraph(graph);
+    if (old === nodes.length) return;
+    const fixed = new Set(old >= nodes.length / 2 ? placed.keys() : []); // a few old places are no map to keep
+    this.onLayout(0, true);
+    this.stopLayout = onceDrawn(() => this.#arrange(start, links, fixed));
+  }
+
+  /**
+   * @param {ReadonlyMap<string, import("./layout.js").Point>} start of every note, in the order of the graph
+   * @param {[string, string][]} links
+   * @param {ReadonlySet<string>} fixed
+   */
+  #arrange(start, links, fixed) {
+    const { graph } = this;
+    const radius = (/** @type {string} */ id) => /** @type {number} */ (graph.getNodeAttribute(id, "size"));
+    const ids = graph.nodes();
+    let drawn = performance.now();
+    return arrange(start, links, fixed, radius, (xy, share) => {
+      const now = performance.now();
+      if (share < 1 && (calm() || now - drawn < PER_NOTE * ids.length)) return this.onLayout(share, true);
+      drawn = now;
+      let at = 0;
+      // Straight into the attributes: sigma would go through all of them again for its event.
+      graph.forEachNode((_, attributes) => {
+        attributes.x = xy[at++];
+        attributes.y = xy[at++];
+      });
+      if (share === 1) this.sigma.once("afterRender", () => this.onLayout(1, true)); // done is what has been drawn
+      else this.onLayout(share, true);
+      return this.sigma.refresh({ partialGraph: { nodes: ids }, schedule: true });
+    });
   }
 
   /** Colour the dots anew. @param {ReadonlyMap<string, string>} hues note -> token */
@@ -148,14 +155,17 @@ export class NoteGraph {
       for (const id of changed) this.graph.setNodeAttribute(id, "hue", hues.get(id));
       return;
     }
-    this.graph.updateEachNodeAttributes((id, attributes) => ({ ...attributes, hue: hues.get(id) }), { attributes: ["hue"] });
+    this.graph.forEachNode((id, attributes) => {
+      attributes.hue = hues.get(id);
+    });
+    this.#refresh();
   }
 
   /** Draw only these notes; null: all. @param {ReadonlySet<string> | null} shown */
   setShown(shown) {
-    if (!shown && !this.shown) return;
-    this.shown = shown;
-    this.sigma.refresh();
+    if (!shown && !this.look.shown) return;
+    this.look.shown = shown;
+    this.#refresh();
   }
 
   /** Bring these notes into sight, as large as there is room. @param {Iterable<string>} ids */
@@ -168,18 +178,6 @@ export class NoteGraph {
     this.#centre({ x: (left + right) / 2, y: (low + high) / 2 }, ratio);
   }
 
-  /**
-   * How far the layout is; that it is done only when it has been drawn.
-   *
-   * @param {number} share
-   * @param {boolean} arranged
-   */
-  #tell(share, arranged) {
-    if (share < 1) return this.onLayout(share, arranged);
-    this.sigma.once("afterRender", () => this.onLayout(1, arranged));
-    return this.sigma.scheduleRefresh();
-  }
-
   /** Light only these notes; null: all. @param {Set<string> | null} found */
   setFound(found) {
     this.found = found;
@@ -188,9 +186,9 @@ export class NoteGraph {
 
   /** Keep this note and its neighbours lit; "": none. @param {string} id */
   select(id) {
-    const before = this.selected;
-    this.selected = this.graph.hasNode(id) ? id : "";
-    if (this.shown && before !== this.selected) this.sigma.refresh(); // it is drawn whatever the filters say
+    const before = this.look.selected;
+    this.look.selected = this.graph.hasNode(id) ? id : "";
+    if (this.look.shown && before !== this.look.selected) this.#refresh(); // it is drawn whatever the filters say
     this.#mean();
   }
 
@@ -225,6 +223,19 @@ export class NoteGraph {
     return { ...this.sigma.graphToViewport({ x, y }), radius: this.sigma.scaleSize(size) };
   }
 
+  /** Where every note lies, in the map's own units. */
+  positions() {
+    /** @type {Map<string, import("./layout.js").Point>} */
+    const points = new Map();
+    this.graph.forEachNode((id, { x, y }) => points.set(id, [x, y]));
+    return points;
+  }
+
+  /** The notes that are drawn, in order of their ids. */
+  drawn() {
+    return this.graph.filterNodes((id) => this.sigma.getNodeDisplayData(id)?.hidden === false).sort();
+  }
+
   /**
    * Bring a point into the middle of what no panel covers.
    *
@@ -243,24 +254,6 @@ export class NoteGraph {
     else void this.sigma.getCamera().animate(state, { duration: 2 * FADE });
   }
 
-  /** Where every note lies, in the map's own units. */
-  positions() {
-    /** @type {Map<string, import("./layout.js").Point>} */
-    const points = new Map();
-    this.graph.forEachNode((id, { x, y }) => points.set(id, [x, y]));
-    return points;
-  }
-
-  /** The notes that are drawn, in order of their ids. */
-  drawn() {
-    return this.graph.filterNodes((id) => this.sigma.getNodeDisplayData(id)?.hidden === false).sort();
-  }
-
-  /** @param {string} id */
-  #isShown(id) {
-    return !this.shown || this.shown.has(id) || id === this.selected;
-  }
-
   /** @param {string} id */
   #hover(id) {
     this.hovered = id;
@@ -270,93 +263,58 @@ export class NoteGraph {
 
   /** Work out which notes are meant, and fade to it. */
   #mean() {
-    const centre = this.hovered || (this.found ? "" : this.selected);
+    const { look } = this;
+    const centre = this.hovered || (this.found ? "" : look.selected);
     const meant = centre && this.graph.hasNode(centre) ? new Set([centre, ...this.graph.neighbors(centre)]) : this.found;
+    if (!meant && !look.meant) return;
     if (meant) {
-      this.centre = centre;
-      this.meant = meant;
+      look.centre = centre;
+      look.meant = meant;
     }
     const goal = meant ? 1 : 0;
     cancelAnimationFrame(this.fading);
-    const [start, from] = [performance.now(), this.dim];
+    const [start, from] = [performance.now(), look.dim];
     const still = calm() || this.graph.order > SMOOTH;
     const step = () => {
       const share = still ? 1 : Math.min(1, (performance.now() - start) / FADE);
-      if (share === 1 && !goal) [this.meant, this.centre] = [null, ""];
-      this.#dimTo(from + (goal - from) * share);
+      if (share === 1 && !goal) [look.meant, look.centre] = [null, ""];
+      look.dim = from + (goal - from) * share;
       if (share < 1) this.fading = requestAnimationFrame(step);
+      this.#refresh();
     };
-    return step();
+    step();
   }
 
-  /** @param {number} dim */
-  #dimTo(dim) {
-    this.dim = dim;
-    this.sigma.refresh({ skipIndexation: true });
+  /** Draw all of it in the next frame, however often that is asked for until then. */
+  #refresh() {
+    this.refreshing ||= requestAnimationFrame(() => {
+      this.refreshing = 0;
+      this.sigma.refresh();
+    });
   }
 
-  /** @param {string} name */
-  #colour(name) {
-    return this.palette.get(name) ?? "#888888";
+  /** All of it is drawn now anyhow. */
+  #drop() {
+    cancelAnimationFrame(this.refreshing);
+    this.refreshing = 0;
   }
+}
 
-  /**
-   * @param {string} id
-   * @param {any} data
-   */
-  #node(id, data) {
-    if (!this.#isShown(id)) return { ...data, hidden: true, label: "" };
-    const color = this.#colour(data.hue);
-    if (!this.meant) return { ...data, color };
-    if (this.meant.has(id)) {
-      const strong = id === this.centre ? mix(color, this.#colour("text"), 0.45 * this.dim) : color;
-      return { ...data, color: strong, zIndex: 1, forceLabel: id === this.centre || this.meant.size <= FEW };
-    }
-    return { ...data, color: mix(color, this.#colour("page"), DIMMED * this.dim), label: this.dim > 0.5 ? "" : data.label };
-  }
-
-  /**
-   * @param {string} id
-   * @param {any} data
-   */
-  #edge(id, data) {
-    const color = this.#colour("edge");
-    if (!this.meant) return { ...data, color };
-    const [from, to] = this.graph.extremities(id);
-    if (this.centre && (from === this.centre || to === this.centre)) {
-      return { ...data, color: mix(color, this.#colour("edge-near"), this.dim), size: 1 + 0.4 * this.dim, zIndex: 1 };
-    }
-    return { ...data, color: mix(color, this.#colour("page"), 0.7 * this.dim) };
-  }
-
-  /**
-   * A label below its dot, which comes in as the dot grows; left out where another one stands already.
-   *
-   * @param {CanvasRenderingContext2D} context
-   * @param {any} data
-   */
-  #label(context, data) {
-    if (!data.label || this.glow.lights.has(data.key)) return; // a lit note has its title from the glow
-    const strong = data.key === this.centre;
-    context.font = `${strong ? "600 13px" : "12px"} ${FONT}`;
-    context.textAlign = "center";
-    context.textBaseline = "top";
-    context.lineJoin = "round";
-    context.lineWidth = 3;
-    context.strokeStyle = this.#colour("page");
-    context.fillStyle = this.#colour(data.forceLabel ? "text" : "muted");
-    const half = context.measureText(data.label).width / 2;
-    const box = { left: data.x - half, right: data.x + half, top: data.y + data.size + BELOW };
-    const taken = this.labels.some(
-      (other) => box.left < other.right && other.left < box.right && Math.abs(box.top - other.top) < LINE,
-    );
-    if (taken && !strong) return;
-    this.labels.push(box);
-    context.globalAlpha = data.forceLabel ? 1 : Math.min(1, Math.max(0.6, (data.size - 3) / 5));
-    context.strokeText(data.label, data.x, box.top);
-    context.fillText(data.label, data.x, box.top);
-    context.globalAlpha = 1;
-  }
+/**
+ * Do something once what was just drawn can be seen.
+ *
+ * @param {() => () => void} begin gives what stops it
+ * @returns {() => void} stops it, also before it began
+ */
+function onceDrawn(begin) {
+  let frames = IN_FLIGHT;
+  let stop = () => cancelAnimationFrame(asked);
+  const wait = () => {
+    if (frames--) asked = requestAnimationFrame(wait);
+    else stop = begin();
+  };
+  let asked = requestAnimationFrame(wait);
+  return () => stop();
 }
 
 /** @param {string} title */

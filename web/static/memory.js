@@ -1,18 +1,17 @@
 // @ts-check
 // The Memory page: the map, its search and filters, its table, the panel of a note, the replay.
 import { ApiError, get, post } from "./api.js";
-import { colouring } from "./colouring.js";
 import { Confirm } from "./components/Confirm.js";
 import { Empty } from "./components/Empty.js";
 import { noteHash } from "./components/NoteLink.js";
 import { Toast } from "./components/Toast.js";
-import { Where } from "./components/Where.js";
 import { cover, nothing, showProgress } from "./cover.js";
 import { byId, h, icon } from "./dom.js";
 import { Filters } from "./filters.js";
 import { frame } from "./frame.js";
+import { Legend } from "./legend.js";
 import { NoteGraph } from "./map.js";
-import { within } from "./neighbours.js";
+import { Notes } from "./notes.js";
 import { notesTable } from "./notes_table.js";
 import { Panel } from "./panel.js";
 import { Replay } from "./replay.js";
@@ -26,19 +25,12 @@ import { counted, number, receivers } from "./words.js";
 const REMEMBERED = 2000; // exchanges; their last event comes long before so many others
 
 const sharing = new Sharing();
-/** @type {Map<string, MapNode>} */
-const nodes = new Map();
-/** @type {Map<string, Set<string>>} */
-const outgoing = new Map();
-/** @type {Map<string, Set<string>>} */
-const incoming = new Map();
+const notes = new Notes();
 /** @type {NoteGraph | null} null until there is something to draw, and without WebGL */
 let graph = null;
 let drawable = true;
 /** @type {Map<string, import("./layout.js").Point> | null} null: not asked for yet */
 let saved = null;
-/** @type {string[][] | null} null: not asked for since the map was loaded */
-let communities = null;
 /** Links from the note in the panel within which notes are shown; 0: all. */
 let depth = 0;
 /** @type {Set<string>} exchanges whose notes lit up already, the newest of them */
@@ -69,6 +61,7 @@ const search = new Search({
     if (byKey) panel.element.focus();
   },
 });
+const legend = new Legend({ onFound: recolour, onFailure: failed });
 const filters = new Filters(() => {
   recolour();
   showChosen();
@@ -89,7 +82,7 @@ const { showTable, closeMenu, allow } = addButtons({
   onFit: () => graph?.fit(),
   onTable: (open) => {
     byId("main").classList.toggle("with-table", open);
-    if (open) table.refresh();
+    if (open) table.fill();
   },
   onRescan: rescan,
   onClear: () => void clearSharing(),
@@ -120,13 +113,13 @@ void load();
 /** Load the map and show it. What an older call brings after a newer one started is dropped. */
 async function load() {
   const turn = ++loading;
-  const stopProgress = nodes.size ? () => {} : showProgress();
+  const stopProgress = notes.byId.size ? () => {} : showProgress();
   try {
     const [[map, entries], positions] = await Promise.all([loadMap(), saved ?? layout.load()]);
     saved = positions;
     if (turn === loading) show(map, entries);
   } catch (error) {
-    if (nodes.size) failed(error);
+    if (notes.byId.size) failed(error);
     else cover(Empty({ icon: "warning", title: "The map could not be loaded" }, h("p", {}, messageOf(error))));
   } finally {
     stopProgress();
@@ -138,9 +131,9 @@ async function load() {
  * @param {ActivityEntry[]} entries
  */
 function show(map, entries) {
-  const links = readLinks(map);
+  notes.read(map);
   sharing.load(map.exposure, entries);
-  communities = null;
+  legend.forget();
   const empty = map.nodes.length === 0;
   byId("tools").hidden = empty;
   byId("legend").hidden = empty;
@@ -151,7 +144,7 @@ function show(map, entries) {
   } else {
     cover(null);
     filters.setNodes(map.nodes);
-    draw(map.nodes, links);
+    draw();
     replay.setEntries(entries);
     marksChanged();
     followHash();
@@ -165,25 +158,8 @@ function show(map, entries) {
   early = null;
 }
 
-/** Fill the indexes of the page. @param {MemoryMap} map @returns {[string, string][]} links between notes that are there */
-function readLinks(map) {
-  nodes.clear();
-  outgoing.clear();
-  incoming.clear();
-  for (const node of map.nodes) nodes.set(node.id, node);
-  const links = map.links.filter(([from, to]) => nodes.has(from) && nodes.has(to));
-  for (const [from, to] of links) {
-    outgoing.set(from, (outgoing.get(from) ?? new Set()).add(to));
-    incoming.set(to, (incoming.get(to) ?? new Set()).add(from));
-  }
-  return links;
-}
-
-/**
- * @param {MapNode[]} all
- * @param {[string, string][]} links
- */
-function draw(all, links) {
+/** Draw the map, or say why it cannot be. */
+function draw() {
   if (!graph && drawable) {
     try {
       graph = new NoteGraph(byId("map"), { onOpen: openNote, onLeave: closePanel, onLayout: laidOut });
@@ -197,7 +173,7 @@ function draw(all, links) {
     }
   }
   byId("main").classList.toggle("no-map", !graph);
-  graph?.setData(all, links, recolour(), saved ?? new Map());
+  graph?.setData([...notes.byId.values()], notes.links, recolour(), saved ?? new Map());
   if (!graph) byId("legend").hidden = true;
 }
 
@@ -213,40 +189,18 @@ function laidOut(share, arranged) {
 /** Colour the map by what is chosen, and say in the legend what that means. @returns {Map<string, string>} note -> token */
 function recolour() {
   const by = /** @type {import("./colouring.js").ColourBy} */ (filters.choice.colour);
-  const finding = by === "community" && !communities;
-  if (finding) void findCommunities();
-  const { hues, title, swatches } = colouring(by, [...nodes.values()], sharing.notes, communities ?? []);
+  const hues = legend.explain(by, [...notes.byId.values()], sharing.notes);
   graph?.setHues(hues);
-  byId("legend").replaceChildren(
-    h("h2", {}, "Sent"),
-    h("ul", {}, h("li", {}, Where("local", "to a local model")), h("li", {}, Where("cloud", "to a cloud model"))),
-    h("p", {}, "A ring stays on what was ever sent."),
-    h("h2", { class: "folders" }, title),
-    finding
-      ? h("p", { class: "folders" }, "Finding them…")
-      : h("ul", { class: "folders" }, ...swatches.map(({ hue, name }) => h("li", {}, h("i", { class: `swatch ${hue}` }), name))),
-  );
   return hues;
-}
-
-async function findCommunities() {
-  const turn = loading;
-  try {
-    ({ communities } = await get("memory/communities"));
-  } catch (error) {
-    communities = [];
-    failed(error);
-  }
-  if (turn === loading) recolour();
 }
 
 /** Show what the filters and the local graph leave. */
 function showChosen() {
-  const near = depth && panel.shown ? within(panel.shown, depth, outgoing, incoming) : null;
-  shown = [...nodes.values()].filter((node) => {
+  const near = depth && panel.shown ? notes.within(panel.shown, depth) : null;
+  shown = [...notes.byId.values()].filter((node) => {
     return (!near || near.has(node.id)) && (!filters.active || filters.passes(node, sharing.notes.get(node.id)));
   });
-  graph?.setShown(shown.length < nodes.size ? new Set(shown.map((node) => node.id)) : null);
+  graph?.setShown(shown.length < notes.byId.size ? new Set(shown.map((node) => node.id)) : null);
   search.setNodes(shown);
 }
 
@@ -313,12 +267,11 @@ function closeFilters() {
 /** Show the note that the address names. */
 function followHash() {
   const id = decodeURIComponent(location.hash.replace(/^#note=/, ""));
-  const node = nodes.get(id);
+  const node = notes.byId.get(id);
   const before = panel.shown;
   byId("main").classList.toggle("with-panel", node !== undefined);
   if (node) {
-    const named = (/** @type {Set<string> | undefined} */ ids) => [...(ids ?? [])].flatMap((one) => nodes.get(one) ?? []);
-    panel.open({ node, out: named(outgoing.get(id)), into: named(incoming.get(id)), exposure: sharing.notes.get(id), depth });
+    panel.open({ node, out: notes.from(id), into: notes.to(id), exposure: sharing.notes.get(id), depth });
   } else panel.close();
   if (graph) graph.covered = node && panel.beside ? panel.element.offsetWidth : 0;
   graph?.select(node ? id : "");
@@ -326,9 +279,8 @@ function followHash() {
 }
 
 function totals() {
-  if (shown.length < nodes.size) return `${number(shown.length)} of ${counted(nodes.size, "note")}`;
-  const links = [...outgoing.values()].reduce((sum, some) => sum + some.size, 0);
-  return `${counted(nodes.size, "note")}, ${counted(links, "link")}`;
+  if (shown.length < notes.byId.size) return `${number(shown.length)} of ${counted(notes.byId.size, "note")}`;
+  return `${counted(notes.byId.size, "note")}, ${counted(notes.links.length, "link")}`;
 }
 
 async function rescan() {
@@ -373,7 +325,7 @@ function messageOf(error) {
 window.__mitmemory = {
   spot: (/** @type {string} */ id) => graph?.spot(id) ?? null, // {x, y, radius} in CSS pixels of #map
   hovered: () => graph?.hovered ?? "",
-  meant: () => [...(graph?.meant ?? [])], // the notes that are not dimmed
+  meant: () => [...(graph?.look.meant ?? [])], // the notes that are not dimmed
   shown: () => shown.map((node) => node.id).sort(), // those that filters and the local graph leave
   drawn: () => graph?.drawn() ?? [], // those that the map draws
   hue: (/** @type {string} */ id) => graph?.graph.getNodeAttribute(id, "hue") ?? "",

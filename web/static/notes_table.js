@@ -34,6 +34,7 @@ export function notesTable({ exposure, onFocus, onEnter }) {
   let shown = [];
   let asked = 0;
   const lastShared = (/** @type {MapNode} */ node) => exposure(node.id)?.lastShared ?? "";
+  const inSight = () => table.element.checkVisibility();
   const fill = () => {
     const rows = [...shown].sort(
       (a, b) => compare(lastShared(b), lastShared(a)) || b.degree - a.degree || compare(a.title, b.title),
@@ -46,11 +47,13 @@ export function notesTable({ exposure, onFocus, onEnter }) {
     /** @param {MapNode[]} nodes */
     show(nodes) {
       shown = nodes;
-      fill();
+      if (inSight()) fill();
     },
+    /** It came into sight. */
+    fill,
     /** Sharing changed. Not while someone walks the rows, nor out of sight, nor more than once in a while. */
     refresh() {
-      if (asked || !table.element.checkVisibility()) return;
+      if (asked || !inSight()) return;
       asked = setTimeout(() => {
         asked = 0;
         if (!table.element.contains(document.activeElement)) fill();

@@ -1,12 +1,12 @@
 // @ts-check
 // The clients on the Setup page: who was seen, how each is told, and the lines that point one at the proxy.
-import { get, patch } from "./api.js";
+import { get } from "./api.js";
 import { Ago } from "./components/Ago.js";
-import { Confirm } from "./components/Confirm.js";
 import { Copy } from "./components/Copy.js";
 import { Table } from "./components/Table.js";
-import { Toast } from "./components/Toast.js";
+import { addressOf } from "./conversations_place.js";
 import { h, icon } from "./dom.js";
+import { switchMemory } from "./memory_switch.js";
 import { code, swap } from "./setup_parts.js";
 import { number } from "./words.js";
 
@@ -95,7 +95,8 @@ export class Clients {
     const word = memoryEnabled ? "Switch off" : "Switch on";
     const label = `${word} the memory of ${client}`;
     const change = () => this.#switch(client, !memoryEnabled);
-    return h("span", { class: "switch" }, memoryEnabled ? "on" : "off", this.admin && h("button", { type: "button", "aria-label": label, onclick: change }, word));
+    const state = h("a", { href: addressOf(client), "aria-label": `Conversations of ${client}: memory is ${memoryEnabled ? "on" : "off"}` }, memoryEnabled ? "on" : "off");
+    return h("span", { class: "switch" }, state, this.admin && h("button", { type: "button", "aria-label": label, onclick: change }, word));
   }
 
   /**
@@ -103,14 +104,7 @@ export class Clients {
    * @param {boolean} enabled
    */
   async #switch(client, enabled) {
-    const text = `Full conversations of ${client} will be stored in ${this.directory ?? "the state directory"} from now on, until you switch this off.`;
-    if (enabled && !(await Confirm({ title: `Remember the conversations of ${client}?`, text, action: "Switch on" }))) return;
-    try {
-      await patch(`clients/${client}`, { memoryEnabled: enabled });
-      Toast(enabled ? `Conversations of ${client} are stored from now on.` : `Nothing more of ${client} is stored; what is there stays until you delete it.`);
-    } catch (error) {
-      Toast(error instanceof Error ? error.message : String(error), { failed: true });
-    }
+    await switchMemory(client, enabled, this.directory);
     await this.load();
   }
 

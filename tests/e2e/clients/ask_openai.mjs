@@ -7,7 +7,6 @@ import { ProxyAgent } from 'undici';
 const [prompt, thanks] = JSON.parse(readFileSync(0, 'utf8'));
 const client = new OpenAI({
   apiKey: 'dummy',
-  maxRetries: 0,
   fetchOptions: { dispatcher: new ProxyAgent(process.env.HTTPS_PROXY) },
 });
 const model = 'gpt-test';

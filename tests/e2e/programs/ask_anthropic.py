@@ -6,7 +6,7 @@ import sys
 import anthropic
 
 prompt, thanks = json.load(sys.stdin)
-client = anthropic.Anthropic(api_key="dummy", max_retries=0)
+client = anthropic.Anthropic(api_key="dummy")
 
 messages = [{"role": "user", "content": prompt}]
 first = client.messages.create(model="claude-test", max_tokens=100, messages=messages).content[0].text

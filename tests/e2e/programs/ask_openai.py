@@ -6,7 +6,7 @@ import sys
 import openai
 
 prompt, thanks = json.load(sys.stdin)
-client = openai.OpenAI(api_key="dummy", max_retries=0)
+client = openai.OpenAI(api_key="dummy")
 
 messages = [{"role": "user", "content": prompt}]
 first = client.chat.completions.create(model="gpt-test", messages=messages).choices[0].message

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from memory.conversations.compaction import FIRST_PAUSE, LONGEST_PAUSE
 from memory.conversations.known import MOST_CONVERSATIONS
 from memory.conversations.messages import _TAGS
 from memory.conversations.sessions import Limits
+from memory.conversations.summarising import LARGEST, LARGEST_OWN
+from memory.conversations.summary_calls import ANSWER_SECONDS
 from memory.conversations.transcript import LONGEST_SUMMARY
 from tests.memory.conversations.talk import READ, Talk, assistant, tool, user
 
@@ -32,3 +35,10 @@ def test_what_is_left_out_is_named() -> None:
     limits = Limits()
     assert f"({limits.inactivity.seconds // 3600} hours without a turn)" in TEXT
     assert f"`max_session` ({limits.longest.seconds // 3600} hours)" in TEXT
+
+
+def test_the_numbers_of_summaries_are_the_codes_own() -> None:
+    assert f"{LARGEST:,} characters at a\n  time, {LARGEST_OWN:,} to a server" in TEXT
+    assert f"An answer may take {ANSWER_SECONDS / 60:.0f} minutes" in TEXT
+    assert FIRST_PAUSE.total_seconds() == 60
+    assert f"up to {LONGEST_PAUSE.total_seconds() / 3600:.0f} hours, and when mitmemory starts" in TEXT

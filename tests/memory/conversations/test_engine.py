@@ -113,7 +113,11 @@ async def test_what_a_person_edits_or_deletes_is_followed(
     monkeypatch.setattr(engines, "LOOK_EVERY", 0.0)
     edited, deleted = write(tmp_path / "ada", [KEY]), write(tmp_path / "ada", [CAKE], session="2026-11-29T120000Z-bbbb")
     await engine.search("ada", "key")
-    assert (await engine.status("ada")).files == 2
+
+    async def is_indexed() -> bool:
+        return (await engine.status("ada")).files == 2
+
+    await eventually(is_indexed)
     unfinished = tmp_path / "new.md"
     unfinished.write_text(edited.read_text().replace("behind the clock", "under the doormat"))
     unfinished.replace(edited)
@@ -137,8 +141,12 @@ async def test_forgetting_and_dropping_leave_nothing(engine: Engine, tmp_path: P
     assert (await engine.status("ada")).chunks == 0
     assert (await engine.search("ada", "spare key")).memories == ()
     assert await engine.index("ada", path) == 0
-    await engine.drop("ada")
-    assert not (tmp_path / "ada/.memsearch/milvus.db").exists()
+    (tmp_path / "ada/.memsearch/milvus.db.broken").mkdir()
+
+    def seen() -> list[str]:
+        return sorted(one.name for one in (tmp_path / "ada/.memsearch").iterdir())
+
+    assert await engine.discard("ada", seen) == [".unfinished", "lock"]
 
 
 async def test_rebuilding_tells_how_far_it_is(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +301,7 @@ async def test_a_milvus_server_holds_a_collection_for_each_client(tmp_path: Path
         assert (await engine.search("bob", "Where is the spare key?")).memories == ()
         assert await engine.rebuild("ada") == 1
         assert (await engine.status("ada")).chunks == 3
-        await engine.drop("bob")
+        await engine.discard("bob", lambda: None)
         assert "clock" in (await engine.search("ada", "spare key")).memories[0].text
         await engine.close()
     assert not (tmp_path / "ada/.memsearch/milvus.db").exists()
@@ -376,3 +384,24 @@ def test_a_provider_without_its_key_is_an_error_and_none_is_chosen_instead(monke
     assert provider(own, builtin, {"OPENAI_API_KEY": "sk-x"})._client.api_key == "none"  # type: ignore[attr-defined]
     with pytest.raises(EmbeddingError, match="onnx"):
         provider(EmbeddingSettings("onnx"), builtin, {})
+
+
+async def test_a_client_that_is_made_again_finds_nothing_of_the_one_before(tmp_path: Path) -> None:
+    folders = {"ada": tmp_path / "ada"}
+    write(tmp_path / "ada", [KEY])
+    write(tmp_path / "ada-2", [TAP])
+    engine = Engine(folders.__getitem__)
+    before = await engine.search("ada", "key")
+    folders["ada"] = tmp_path / "ada-2"
+    after = await engine.search("ada", "key")
+    assert (len(before.memories), len(after.memories)) == (1, 0)
+    assert (await engine.search("ada", "tap")).memories[0].text.startswith("User: The tap")
+    await engine.close()
+
+
+async def test_a_search_waits_for_the_index_that_is_being_closed(engine: Engine, tmp_path: Path) -> None:
+    write(tmp_path / "ada", [KEY])
+    for _ in range(5):
+        await engine.search("ada", "key")
+        _, found = await asyncio.gather(engine.release("ada"), engine.search("ada", "key"))
+        assert len(found.memories) == 1

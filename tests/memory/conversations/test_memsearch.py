@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from memsearch.core import MemSearch
 from memsearch.store import CollectionNotFoundError
 
 from memory.conversations.embedding import Builtin
-from memory.conversations.library import Library, Place, quiet
+from memory.conversations.library import Library, Place, quiet, quoted
 from memory.conversations.settings_file import Chunking
 from tests.memory.conversations.written import CAKE, KEY, TAP, write
 
@@ -54,7 +55,7 @@ def test_project_file_chooses_no_provider(tmp_path: Path, monkeypatch: pytest.Mo
 def test_our_constructor_sets_what_memsearchs_sets(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memsearch.core.get_provider", lambda *_, **__: Builtin())
     theirs = MemSearch(milvus_uri="nowhere/milvus.db")
-    ours = vars(library).keys() - {"_runner", "_collection"}
+    ours = vars(library).keys() - {"_runner", "_collection", "_is_filled"}
     assert vars(theirs).keys() == ours
 
 
@@ -75,21 +76,38 @@ def test_score_of_memsearch_is_a_rank_and_no_relevance(
 
 def test_rows_are_found_before_and_after_a_flush(library: Library, tmp_path: Path) -> None:
     library.add(write(tmp_path, [KEY]))
-    before = {hit.id for hit in library.by_words("clock hall", 9, "")}
+    before = set(library.by_words("clock hall", 9, ""))
     library.flush()
-    assert {hit.id for hit in library.by_words("clock hall", 9, "")} == before != set()
+    assert set(library.by_words("clock hall", 9, "")) == before != set()
 
 
-def test_lanes_filter_by_heading_and_give_cosines(library: Library, tmp_path: Path) -> None:
-    path = write(tmp_path, [KEY], [TAP])
+def test_words_are_looked_for_where_the_filter_says(library: Library, tmp_path: Path) -> None:
+    first, second = write(tmp_path, [KEY]), write(tmp_path, [KEY], session="2026-11-29T120000Z-bbbb")
+    library.add(first)
+    library.add(second)
+    both = library.by_words("clock", 9, "")
+    one = library.by_words("clock", 9, f"source in [{quoted(str(second))}]")
+    assert set(one) < set(both)
+    assert set(one) <= {chunk.id for chunk in library.chunked(str(second), second.read_text())}
+
+
+def test_vectors_that_are_read_make_the_cosines_of_the_index(
+    library: Library, builtin: Builtin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, [KEY, TAP], [CAKE])
+    chunks = library.chunked(str(path), path.read_text())
+    assert not library.vectors(chunks).any()
     library.add(path)
-    where = f'not (source == "{path}" and heading like "%, conversation 1, turn %")'
-    hits = library.by_meaning(library.vector("key"), 9, where)
-    assert {", conversation 2, turn 1" in hit.heading for hit in hits if hit.heading.startswith(("User", "Ass"))} == {
-        True
-    }
-    whole = library.by_meaning(library.vector(hits[0].content), 1, "")
-    assert whole[0].cosine == pytest.approx(1, abs=1e-3)
+    monkeypatch.setattr("memory.conversations.library.MOST_READ", 3)
+    rows = library.vectors(chunks)
+    assert rows.shape == (7, 256)
+    assert not library.vectors([replace(chunks[0], id="none")]).any()
+    vector = builtin.vectors(["Where is the key?"])[0]
+    (found,) = library._client.search(
+        library._collection, data=[vector.tolist()], anns_field="embedding", limit=99, output_fields=["start_line"]
+    )
+    cosines = dict(zip((chunk.id for chunk in chunks), (rows @ vector).tolist(), strict=True))
+    assert {hit["chunk_hash"]: hit["distance"] for hit in found} == pytest.approx(cosines, abs=1e-6)
 
 
 def test_chunks_that_we_reckon_are_those_in_the_index(library: Library, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import unicodedata
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.conversations.messages import is_persons, last_persons, merged, visible
@@ -45,7 +45,7 @@ def shaken(text: str) -> str:
     return f"\t{unicodedata.normalize('NFD', text)} \r\n".replace(" ", "  ")
 
 
-@settings(deadline=None)
+
 @given(CHATS, CHATS)
 def test_a_stored_prefix_means_continuation_and_the_longest_wins(stored: list[Message], asked: list[Message]) -> None:
     """The same as comparing the messages themselves, with each white space gone."""
@@ -65,13 +65,13 @@ def test_a_stored_prefix_means_continuation_and_the_longest_wins(stored: list[Me
     assert found == (places_of(stored)[common] if common else None)
 
 
-@settings(deadline=None)
+
 @given(CHATS)
 def test_white_space_and_the_form_of_letters_make_no_difference(messages: list[Message]) -> None:
     assert places_of([replace(one, text=shaken(one.text)) for one in messages]) == places_of(messages)
 
 
-@settings(deadline=None)
+
 @given(CHATS, st.data())
 def test_an_edited_message_is_found_out(messages: list[Message], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(messages) - 1))

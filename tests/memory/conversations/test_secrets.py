@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.conversations.secrets import mask
@@ -67,7 +67,7 @@ def test_other_text_stays(text: str) -> None:
     assert mask(text) == text
 
 
-@settings(deadline=None)
+
 @given(
     st.lists(
         st.sampled_from(

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.conversations.escaping import escape, open_fence, unescape
@@ -110,13 +110,13 @@ def file_of(said: list[Part]) -> str:
     return text
 
 
-@settings(deadline=None)
+
 @given(TEXTS)
 def test_what_is_escaped_reads_back(text: str) -> None:
     assert unescape(escape(text)) == text
 
 
-@settings(deadline=None)
+
 @given(TEXTS)
 def test_no_text_has_a_heading_a_comment_or_what_ends_lines_elsewhere(text: str) -> None:
     written = escape(text)
@@ -130,7 +130,7 @@ def test_no_text_has_a_heading_a_comment_or_what_ends_lines_elsewhere(text: str)
     assert open_fence(written) is None
 
 
-@settings(deadline=None)
+
 @given(parts())
 def test_a_transcript_parses_back_to_what_was_said(said: list[Part]) -> None:
     content = file_of(said).encode()
@@ -257,7 +257,7 @@ def test_tools_are_told_in_one_line() -> None:
     assert one_line("```\ncode\n```") == "''' code '''"
 
 
-@settings(deadline=None)
+
 @given(st.binary(max_size=300))
 def test_any_file_can_be_read(content: bytes) -> None:
     parse(content)

@@ -35,7 +35,7 @@ FLAGS = (
     "--enable-unsafe-swiftshader",
 )
 NO_WEBGL = ("--disable-webgl", "--disable-webgl2", "--disable-3d-apis")
-PATIENCE = 20.0
+PATIENCE = 90.0
 """Seconds that a page may take on a busy machine."""
 
 HARBOUR = "The harbour master keeps the tide table in the drawer under the lamp."
@@ -270,6 +270,7 @@ async def chromium(*more: str) -> AsyncIterator[Browser]:
 @asynccontextmanager
 async def visiting(browser: Browser, **more: Any) -> AsyncIterator[Visitor]:
     context = await browser.new_context(viewport={"width": 1280, "height": 800}, **more)
+    context.set_default_navigation_timeout(PATIENCE * 1000)
     visitor = Visitor(context)
     try:
         yield visitor

@@ -50,7 +50,7 @@ async def test_the_memory_page_of_a_first_visit(suite: Suite, browser: Browser, 
         await axe(page)
 
 
-@pytest.mark.parametrize("path", ["live", "activity", "rules", "setup"])
+@pytest.mark.parametrize("path", ["live", "activity", "conversations", "rules", "setup"])
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 async def test_the_other_pages(suite: Suite, browser: Browser, axe: Axe, path: str, scheme: str) -> None:
     play(suite)

@@ -160,7 +160,7 @@ async def test_the_local_graph_shows_what_lies_within_one_to_three_links(suite: 
         box = await page.page.locator("#panel").bounding_box()
         assert box is not None
         for note in ids[:3]:  # in sight, and not below the panel
-            assert (await page.place(note))[0] < box["x"]
+            await until(lambda note=note: page.place(note), lambda place: place[0] < box["x"])
         await page.page.locator("#panel .links a", has_text="Three").click()
         assert await page.ask("shown()") == sorted(ids[1:4])
         await page.page.keyboard.press("ArrowRight")  # the focus is not in the choice of depths
@@ -218,13 +218,26 @@ async def test_notes_are_added_on_the_setup_page(memory_page: MemoryPage) -> Non
     await expect(links.first).to_be_hidden()
 
 
-@pytest.mark.parametrize("without", ["scripts", "modules"])
-async def test_without_modules_the_page_says_what_it_needs(suite: Suite, browser: Browser, without: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "without"),
+    [
+        ("", "scripts"),
+        ("", "modules"),
+        *((path, "modules") for path in ("live", "activity", "conversations", "rules", "setup")),
+    ],
+)
+async def test_without_modules_the_page_says_what_it_needs(
+    suite: Suite, browser: Browser, path: str, without: str
+) -> None:
     context = await browser.new_context(java_script_enabled=without != "scripts")
     page = await context.new_page()
-    await page.route("**/memory.js", lambda route: route.abort())  # as a browser that does not know modules
+    for script in ("memory", path):  # as a browser that does not know modules; the link leads to the Memory page first
+        await page.route(f"**/{script}.js", lambda route: route.abort())
     await page.goto(suite.sidecar.link())
-    await expect(page.get_by_text("The map needs JavaScript modules")).to_be_visible()
+    if path:
+        await page.goto(f"{suite.services.access.origin}/{path}")
+    await expect(page.get_by_text("needs JavaScript modules")).to_be_visible()
+    await page.wait_for_load_state("networkidle")
     await context.close()
 
 

@@ -1,0 +1,535 @@
+"""The Conversations page, on real transcripts, a real index and the real routes; mitm.yaml is a real file."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+
+from addons.client_states import clients_json
+from addons.config import load_config
+from addons.config_writing import ConfigFile
+from addons.conversations import Conversations
+from addons.file_settings import FileSettings
+from addons.record import Seen
+from memory.conversations.recorder import Recorded
+from memory.conversations.said import Call, Message, Result, Said
+from tests.web.browser.support import Shelf, Suite, Visitor, running, until, visiting
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+MITM_YAML = """\
+conversations: {directory: kept}
+clients:
+  - {name: Editor, match: {user_agent: "ed/*"}, memory_enabled: true}
+  - {name: nightly, match: {user_agent: "report/*"}}
+  - {name: quiet one, match: {user_agent: "quiet/*"}, memory_enabled: true}
+"""
+MORNING = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+HOSTILE = """<script>document.title = "taken"</script><img src=x onerror="document.title = 'taken'">
+# Conversation 9 (2026-03-04 05:06:07 UTC)
+## Assistant (2026-03-04 05:06:07 UTC, evil-model, conversation 9, turn 1)
+---
+<!-- anchor -->"""
+KEY = "Where did I put the spare key of the boat house?"
+KEY_ANSWER = "It hangs behind the tide table, on the brass hook."
+SCONES = "How long do scones bake at two hundred degrees?"
+
+
+@dataclass
+class Place:
+    """A suite on a mitm.yaml, and what it has recorded."""
+
+    file: Path
+    suite: Suite
+    conversations: Conversations
+    seen: Seen
+    chats: dict[str, list[Message]] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        assert self.conversations.directory
+        return self.conversations.directory / "editor"
+
+    def say(
+        self, chat: str, text: str, answer: Message, *before: Message, client: str = "editor", later: float = 0
+    ) -> Recorded:
+        """The user says this in a chat, and is answered; `before` came in between, `later` is in seconds."""
+        history = self.chats.setdefault(chat, [])
+        history.extend([Message("user", text), *before])
+        at = MORNING + timedelta(seconds=later)
+        assert self.conversations.recorder
+        said = Said(None, tuple(history), answer, "claude-sonnet-4", at, at + timedelta(seconds=3), complete=True)
+        recorded = self.conversations.recorder.record(client, said)
+        history.append(answer)
+        assert recorded
+        return recorded
+
+    def morning(self) -> Recorded:
+        """Two conversations of one session."""
+        recorded = self.say("key", KEY, Message("assistant", KEY_ANSWER))
+        self.say("key", "Is there a second one?", Message("assistant", "Not that I know of."), later=60)
+        self.say("scones", SCONES, Message("assistant", "About twelve minutes."), later=120)
+        return recorded
+
+
+@pytest.fixture
+def mitm_yaml() -> str:
+    return MITM_YAML
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def place(shelf: Shelf, tmp_path: Path, mitm_yaml: str) -> AsyncIterator[Place]:
+    file = tmp_path / "mitm.yaml"
+    file.write_text(mitm_yaml, "utf-8")
+    config = load_config(file)
+    conversations = Conversations(config)
+    seen = Seen()
+
+    def clients() -> dict[str, Any]:
+        directory = conversations.directory
+        return {
+            "clients": clients_json(load_config(file), seen),
+            "lines": [],
+            "conversations": str(directory) if directory else None,
+        }
+
+    async def take_over(_: Path) -> None:
+        conversations.apply(load_config(file))
+
+    settings = FileSettings(ConfigFile(file), allow_process_settings=False, take_over=take_over)
+    conversations.running()
+    try:
+        async with running(shelf, settings=settings, clients=clients, conversations=conversations) as suite:
+            yield Place(file, suite, conversations, seen)
+    finally:
+        conversations.done()
+        if conversations.stopped is not None:
+            await conversations.stopped
+
+
+async def open_page(place: Place, visitor: Visitor, role: Any = "admin") -> Page:
+    page = await visitor.open(place.suite.sidecar.link(role))
+    await page.get_by_role("link", name="Conversations", exact=True).click()
+    await page.wait_for_selector("html[data-conversations=ready]", state="attached")
+    return page
+
+
+async def open_session(page: Page, number: int = 0) -> None:
+    await page.get_by_role("navigation", name="Sessions").get_by_role("link").nth(number).click()
+    await expect(page.locator("#session-title")).to_be_visible()
+
+
+async def say_yes(page: Page, action: str) -> str:
+    """Answer the dialog with yes; what it said."""
+    dialog = page.get_by_role("dialog")
+    text = await dialog.inner_text()
+    await dialog.get_by_role("button", name=action).click()
+    await expect(dialog).to_have_count(0)
+    return text
+
+
+def forget_complaints(visitor: Visitor, status: int) -> None:
+    """The browser's own, of a status that the page has shown."""
+    assert visitor.complaints
+    assert all(str(status) in complaint for complaint in visitor.complaints)
+    visitor.complaints.clear()
+
+
+async def test_a_session_is_read(place: Place, visitor: Visitor) -> None:
+    place.morning()
+    page = await open_page(place, visitor)
+    await expect(page.get_by_text("Experimental")).to_be_visible()
+    await expect(page.locator("h2#client-title")).to_have_text("Editor")
+    await expect(page.locator(".client-head")).to_contain_text("Memory is on")
+    await expect(page.locator(".client-head .facts")).to_contain_text(
+        re.compile(r"1 session · [\d.]+ k?B of transcripts")
+    )
+    await expect(page.locator(".client-head .facts code")).to_have_text(str(place.folder))
+    line = page.get_by_role("navigation", name="Sessions").get_by_role("link")
+    await expect(line).to_contain_text(KEY)
+    await expect(line).to_contain_text("2 conversations")
+    await expect(line).to_contain_text("goes on")
+    await line.press("Enter")
+    await expect(page.locator("#session-title")).to_be_focused()
+    await expect(line).to_have_attribute("aria-current", "true")
+    first = page.locator("#turn-1-1 .said")
+    await expect(first.first).to_have_class("said user")
+    await expect(first.first).to_contain_text(KEY)
+    await expect(first.first.locator("b")).to_have_text("User")
+    await expect(first.last).to_have_class("said assistant")
+    await expect(first.last).to_contain_text(KEY_ANSWER)
+    await expect(first.last.locator(".said-head")).to_contain_text("claude-sonnet-4")
+    await expect(first.first.locator("time")).to_have_attribute("datetime", "2026-03-04T05:06:07Z")
+    await expect(page.locator(".turn")).to_have_count(3)
+    await page.get_by_role("link", name="Conversation 2").click()
+    await expect(page.locator("#conversation-2-title")).to_be_focused()
+    await page.reload()
+    await expect(page.locator("#conversation-2-title")).to_be_focused()
+    await page.go_back()
+    await page.go_back()
+    await expect(page.get_by_role("heading", name="Choose a session")).to_be_visible()
+
+
+async def test_what_was_said_is_shown_as_text(place: Place, visitor: Visitor) -> None:
+    call = Message("assistant", "I look.", calls=(Call("1", "Read", '{"path": "<b>keys</b>.md"}'),))
+    result = Message("tool", results=(Result("1", "<i>one</i>\ntwo"),))
+    place.say("hostile", HOSTILE, Message("assistant", f"# Heading\n{HOSTILE}"), call, result)
+    page = await open_page(place, visitor)
+    await open_session(page)
+    assert await page.title() == "Conversations – mitmemory"
+    await expect(page.locator(".shown script, .shown img, .shown i")).to_have_count(0)
+    await expect(page.locator(".conversation")).to_have_count(1)
+    await expect(page.locator(".turn")).to_have_count(1)
+    assert await page.locator(".said.user .words").inner_text() == HOSTILE
+    assert await page.locator(".said.assistant .words").last.inner_text() == f"# Heading\n{HOSTILE}"
+    tools = page.locator(".said.assistant .tool")
+    await expect(tools).to_have_text(
+        ['Called Read {"path": "<b>keys</b>.md"}', "Result of 14 characters: <i>one</i> two"]
+    )
+    # The title of the session is somebody's words as well.
+    await expect(page.get_by_role("navigation", name="Sessions").get_by_role("link")).to_contain_text("<script>")
+
+
+async def test_a_tool_call_is_one_line_until_it_is_opened(place: Place, visitor: Visitor) -> None:
+    call = Message("assistant", calls=(Call("1", "Read", f'{{"path": "{"long " * 37}"}}'),))
+    place.say("long", "Look", Message("assistant", "Done."), call, Message("tool", results=(Result("1", "x"),)))
+    page = await open_page(place, visitor)
+    await open_session(page)
+    tool = page.locator(".tool").first
+    one_line = await tool.bounding_box()
+    await tool.locator("summary").press("Enter")
+    opened = await tool.bounding_box()
+    assert one_line
+    assert opened
+    assert one_line["height"] < 24 < opened["height"]
+
+
+async def test_a_very_long_text_is_shown_in_full_when_asked_for(place: Place, visitor: Visitor) -> None:
+    place.say("long", "x " * 20_000 + "end", Message("assistant", "I see."))
+    page = await open_page(place, visitor)
+    await open_session(page)
+    text = page.locator(".said.user .words")
+    assert len(await text.inner_text()) == 4001
+    await page.get_by_role("button", name="Show all 40\u202f003 characters").click()
+    await expect(text).to_contain_text("end")
+
+
+async def test_a_session_grows_while_it_is_read(place: Place, visitor: Visitor) -> None:
+    call = Message("assistant", calls=(Call("1", "Read", "{}"),))
+    place.say("one", "First", Message("assistant", "Yes."), call, Message("tool", results=(Result("1", "x"),)))
+    page = await open_page(place, visitor)
+    await open_session(page)
+    await page.locator(".tool summary").first.click()
+    place.say("one", "Second", Message("assistant", "No."), later=60)
+    await expect(page.locator(".turn")).to_have_count(2)
+    await expect(page.locator(".tool[open]")).to_have_count(1)  # as it was opened
+
+
+async def test_what_is_searched_is_found(place: Place, visitor: Visitor) -> None:
+    session = place.morning().session
+    assert place.conversations.memories
+    memories = place.conversations.memories
+
+    async def hits() -> int:
+        return len((await memories.recall("editor", KEY)).memories)
+
+    await until(hits)
+    page = await open_page(place, visitor)
+    field = page.get_by_role("searchbox", name="Search these conversations")
+    await field.fill("spare key of the boat house")
+    await field.press("Enter")
+    first = page.locator(".memories li").first
+    await expect(first).to_contain_text(KEY_ANSWER)
+    await expect(first).to_contain_text(f"sessions/{session}.md")
+    await expect(first).to_contain_text("relevance")
+    await expect(page.locator(".client [role=status]").first).to_have_text(re.compile(r"^\d memor(y|ies)$"))
+    await first.get_by_role("link").click()
+    await expect(page.locator("#conversation-1-title")).to_be_focused()
+    await page.go_back()
+    await expect(first).to_contain_text(KEY_ANSWER)
+    await expect(field).to_have_value("spare key of the boat house")
+    await field.fill("quantum chromodynamics lattice gauge")
+    await page.get_by_role("button", name="Search", exact=True).click()
+    nothing = page.get_by_role("heading", name="No relevant memories found")
+    await expect(nothing).to_be_visible()
+    await expect(page.locator(".shown")).to_contain_text("1 session is searched, begun")
+    await field.fill(KEY)
+    await page.get_by_label("before").fill("2026-03-04")
+    await page.get_by_role("button", name="Search", exact=True).click()
+    await expect(page.locator(".client [role=status]").first).to_have_text("No relevant memories found")
+    await page.get_by_role("link", name="Back to the sessions").click()
+    await expect(page.get_by_role("heading", name="Choose a session")).to_be_visible()
+    await expect(field).to_have_value("")
+
+
+async def test_a_turn_a_conversation_and_a_session_are_deleted(place: Place, visitor: Visitor) -> None:
+    recorded = place.morning()
+    page = await open_page(place, visitor)
+    await open_session(page)
+    await page.get_by_role("button", name="Delete turn 1 of conversation 1").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    assert KEY in recorded.path.read_text("utf-8")
+    await page.get_by_role("button", name="Delete turn 1 of conversation 1").click()
+    assert "leave the transcript and the index" in await say_yes(page, "Delete turn")
+    await expect(page.locator(".turn")).to_have_count(2)
+    await expect(page.get_by_role("status").filter(has_text="Turn 1 of conversation 1 is deleted.")).to_be_visible()
+    content = recorded.path.read_text("utf-8")
+    assert KEY not in content
+    assert "Is there a second one?" in content
+    await page.get_by_role("button", name="Delete conversation 1").click()
+    assert "1 turn: what the transcript" in await say_yes(page, "Delete conversation")
+    await expect(page.locator(".conversation")).to_have_count(1)
+    assert "Is there a second one?" not in recorded.path.read_text("utf-8")
+    await page.get_by_role("button", name="Delete session").click()
+    assert "1 conversation:" in await say_yes(page, "Delete session")
+    await expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
+    assert not recorded.path.exists()
+
+
+async def test_the_last_turn_takes_its_session_with_it(place: Place, visitor: Visitor) -> None:
+    place.say("one", "Only this", Message("assistant", "Yes."))
+    page = await open_page(place, visitor)
+    await open_session(page)
+    await page.get_by_role("button", name="Delete turn 1 of conversation 1").click()
+    await say_yes(page, "Delete turn")
+    await expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
+
+
+async def test_everything_is_deleted_once_the_name_is_typed(place: Place, visitor: Visitor) -> None:
+    place.morning()
+    page = await open_page(place, visitor)
+    await page.get_by_role("button", name="Delete everything of editor").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text(
+        f"1 session with all conversations, transcripts, summaries and the archive, and the index: the folder {place.folder} is deleted."
+    )
+    word, yes = dialog.get_by_role("textbox"), dialog.get_by_role("button", name="Delete everything")
+    await expect(word).to_be_focused()
+    await expect(yes).to_be_disabled()
+    await word.fill("edito")
+    await word.press("Enter")
+    await expect(dialog).to_be_visible()
+    await expect(yes).to_be_disabled()
+    await word.fill("editor")
+    await word.press("Enter")
+    await expect(dialog).to_have_count(0)
+    await expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
+    assert not place.folder.exists()
+    assert "memory_enabled: true" in place.file.read_text("utf-8")
+
+
+async def test_memory_is_switched_on_and_off(place: Place, visitor: Visitor) -> None:
+    page = await open_page(place, visitor)
+    await page.get_by_role("navigation", name="Clients").get_by_role("link", name="nightly").click()
+    await expect(page.get_by_role("heading", name="Conversations of nightly are not stored")).to_be_visible()
+    await expect(page.get_by_role("search")).to_be_hidden()
+    await page.get_by_role("button", name="Switch on the memory of nightly").click()
+    text = await say_yes(page, "Switch on")
+    assert (
+        f"Full conversations of nightly will be stored in {place.folder.parent} from now on, until you switch this off."
+        in text
+    )
+    await expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
+    assert load_config(place.file).remembered == {"editor", "nightly", "quiet-one"}
+    await expect(page.get_by_role("navigation", name="Clients").get_by_role("link", name="nightly")).to_contain_text(
+        "memory on"
+    )
+    place.say("one", "Hello", Message("assistant", "Hello."), client="nightly")
+    await expect(page.get_by_role("heading", name="Choose a session")).to_be_visible()
+    await page.get_by_role("button", name="Switch off the memory of nightly").click()
+    await expect(
+        page.get_by_text("Memory is off: nothing new is stored. What is there stays until you delete it.")
+    ).to_be_visible()
+    await expect(page.get_by_role("search")).to_be_hidden()
+    await open_session(page)
+    await expect(page.locator(".said.user")).to_contain_text("Hello")
+    assert load_config(place.file).remembered == {"editor", "quiet-one"}
+
+
+async def test_the_index_is_rebuilt(place: Place, visitor: Visitor) -> None:
+    place.morning()
+    page = await open_page(place, visitor)
+    await expect(page.locator(".client-head .facts")).to_contain_text("of 1 file)")
+    held = {"done": 2, "total": 5}
+
+    async def answer(route: Any) -> None:
+        response = await route.fetch()
+        await route.fulfill(response=response, json=await response.json() | {"rebuilding": held})
+
+    await page.route("**/api/clients/editor/memory", answer)
+    await page.get_by_role("button", name="Rebuild index of editor").click()
+    await expect(page.get_by_text("The index is being made anew: 2 of 5 files")).to_be_visible()
+    await expect(page.get_by_role("progressbar", name="Rebuilding the index")).to_have_attribute("value", "2")
+    await expect(page.get_by_role("button", name="Rebuild index of editor")).to_be_disabled()
+    await page.unroute_all(behavior="wait")
+    await expect(page.get_by_role("button", name="Rebuild index of editor")).to_be_enabled()
+    await expect(page.locator(".client-head .facts")).to_contain_text("of 1 file)")
+
+
+async def test_the_folder_is_opened_or_shown(place: Place, visitor: Visitor) -> None:
+    place.morning()
+    page = await open_page(place, visitor)
+    await page.get_by_role("button", name="Open folder of editor").click()
+    await expect(page.locator(".opened pre")).to_have_text(str(place.folder))
+    await expect(page.locator(".opened")).to_contain_text("could not be opened from here")
+
+
+COMPACTION = {
+    "enabled": False,
+    "provider": "openai",
+    "model": "small-model",
+    "upstream": "http://127.0.0.1:11434",
+    "pending": 1,
+    "working": None,
+    "failures": [],
+}
+
+
+async def test_a_session_is_compacted_and_errors_are_told(place: Place, visitor: Visitor) -> None:
+    old = place.say("one", "Old", Message("assistant", "Yes.")).session
+    place.say("two", "New", Message("assistant", "No."), later=24 * 3600)
+    failure = {"session": old, "message": "the model does not answer", "tries": 2, "nextAt": "2026-03-04T05:06:07Z"}
+    state: dict[str, Any] = COMPACTION | {"failures": [failure]}
+    asked: list[Any] = []
+    is_done = asyncio.Event()
+
+    async def memory(route: Any) -> None:
+        response = await route.fetch()
+        await route.fulfill(response=response, json=await response.json() | {"compaction": state})
+
+    async def compact(route: Any) -> None:
+        asked.append(route.request.post_data_json)
+        state.update(working=old, failures=[])
+        await is_done.wait()
+        state.update(working=None)
+        await route.fulfill(json={"compacted": [{"session": old, "turns": 1, "leftOut": 2}], "failed": []})
+
+    page = await open_page(place, visitor)
+    await page.route("**/api/clients/editor/memory", memory)
+    await page.route("**/api/clients/editor/compact", compact)
+    await page.reload()
+    problem = page.locator(".notices .problem")
+    said = f"The session {old} could not be summarised, tried 2 times: the model does not answer."
+    await expect(problem).to_contain_text(said)
+    await expect(problem.get_by_role("button", name=f"Try again to compact {old}")).to_be_visible()
+    await open_session(page, 0)
+    await expect(page.get_by_role("button", name="Compact", exact=True)).to_have_count(0)  # it goes on
+    await open_session(page, 1)
+    await page.get_by_role("button", name="Compact", exact=True).click()
+    text = await say_yes(page, "Compact")
+    assert "What was said in it is sent to small-model at http://127.0.0.1:11434, but for turns" in text
+    await expect(page.locator(".notices")).to_have_text(f"The session {old} is being summarised")
+    await expect(page.get_by_role("button", name="Compacting…")).to_be_disabled()
+    assert asked == [{"session": old, "again": False}]
+    assert place.conversations.store
+    store = place.conversations.store.memory_of("editor")
+    (store.sessions / f"{old}-summary.md").write_text("# Summary\n\nThe <b>old</b> one.\n", "utf-8")
+    (store.sessions / f"{old}.md").rename(store.archive / f"{old}.md")
+    is_done.set()
+    await expect(page.locator(".toast")).to_contain_text("1 turn summarised, 2 left out: rules keep them")
+    again = page.get_by_role("button", name="Compact again")
+    await expect(again).to_be_enabled()
+    await page.get_by_text("Summary: this is what is searched").click()
+    await expect(page.locator(".summary .words")).to_have_text("# Summary\n\nThe <b>old</b> one.\n")
+    await expect(page.locator(".session-head")).to_contain_text("summarised, in the archive")
+    await again.click()
+    assert "the earlier one goes to the archive" in await say_yes(page, "Compact again")
+    await expect(page.locator(".toast")).to_have_count(2)
+    assert asked[1:] == [{"session": old, "again": True}]
+    await page.unroute_all(behavior="wait")
+
+
+async def test_who_may_only_read_sees_an_explanation(place: Place, visitor: Visitor) -> None:
+    place.morning()
+    page = await open_page(place, visitor, "read_only")
+    await expect(page.get_by_role("heading", name="Only an admin reads conversations")).to_be_visible()
+    await expect(page.get_by_text("Memory is on for Editor, quiet one.")).to_be_visible()
+    assert KEY not in await page.content()
+    await expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
+
+
+async def test_a_client_that_said_nothing_yet(place: Place, visitor: Visitor) -> None:
+    page = await open_page(place, visitor)
+    await page.get_by_role("link", name="quiet one").click()
+    await expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
+    await page.get_by_role("link", name="Point it at the proxy").click()
+    await expect(page.locator("h1")).to_have_text("Setup")
+
+
+async def test_a_client_that_is_only_seen_has_no_memory(place: Place, visitor: Visitor) -> None:
+    place.seen.add("curl")
+    page = await open_page(place, visitor)
+    await page.get_by_role("link", name="curl").click()
+    await expect(page.get_by_role("heading", name="curl has no name in mitm.yaml")).to_be_visible()
+    await expect(page.get_by_role("button", name=re.compile("Switch o"))).to_have_count(0)
+
+
+@pytest.mark.parametrize("mitm_yaml", ["{}\n"])
+async def test_nothing_is_configured(place: Place, visitor: Visitor, mitm_yaml: str) -> None:
+    page = await open_page(place, visitor)
+    await expect(page.get_by_role("heading", name="No client yet")).to_be_visible()
+    await expect(page.locator(".copy pre")).to_contain_text("memory_enabled: true")
+
+
+@pytest.mark.parametrize("mitm_yaml", ["clients:\n  - {name: Editor, match: {user_agent: x}}\n"])
+async def test_no_client_has_a_memory(place: Place, visitor: Visitor, mitm_yaml: str) -> None:
+    page = await open_page(place, visitor)
+    await expect(page.get_by_role("heading", name="Conversations of Editor are not stored")).to_be_visible()
+    await expect(page.get_by_role("button", name="Switch on the memory of editor")).to_be_visible()
+
+
+async def test_what_went_wrong_is_said(place: Place, visitor: Visitor) -> None:
+    place.morning()
+    page = await open_page(place, visitor)
+    said = {"error": {"code": "not_open", "message": "another mitmemory uses the conversations"}}
+    await page.route("**/api/clients/editor/memory", lambda route: route.fulfill(status=409, json=said))
+    await page.reload()
+    await expect(page.get_by_role("heading", name="This memory could not be read")).to_be_visible()
+    await expect(page.locator(".shown")).to_contain_text("another mitmemory uses the conversations")
+    await page.unroute("**/api/clients/editor/memory")
+    await page.goto(f"{page.url.partition('?')[0]}?client=editor&session=2026-01-01T000000Z-none")
+    await expect(page.get_by_role("heading", name="This session could not be read")).to_be_visible()
+    assert visitor.complaints.pop().count("404")
+    forget_complaints(visitor, 409)
+
+
+async def test_the_setup_page_leads_here(place: Place, visitor: Visitor) -> None:
+    place.morning()
+    page = await visitor.open(place.suite.sidecar.link())
+    await page.get_by_role("link", name="Setup", exact=True).click()
+    await page.get_by_role("link", name="Conversations of editor: memory is on").click()
+    await expect(page.locator("h2#client-title")).to_have_text("Editor")
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+async def test_axe_and_a_narrow_window(
+    place: Place, browser: Browser, axe: Callable[[Page], Awaitable[None]], scheme: Any
+) -> None:
+    place.morning()
+    call = Message("assistant", "I look.", calls=(Call("1", "Read", "{}"),))
+    result_of = Message("tool", results=(Result("1", "word " * 300),))
+    place.say("hostile", HOSTILE + "unbroken" * 60, Message("assistant", HOSTILE), call, result_of, later=180)
+    async with visiting(browser, color_scheme=scheme, reduced_motion="reduce") as visitor:
+        page = await open_page(place, visitor)
+        await page.set_viewport_size({"width": 1000, "height": 700})
+        await axe(page)
+        await open_session(page)
+        await expect(page.locator(".turn")).to_have_count(4)
+        await axe(page)
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert await page.evaluate(
+            "document.querySelector('.shown').scrollWidth <= document.querySelector('.shown').clientWidth"
+        )
+        await page.get_by_role("searchbox").fill(KEY)
+        await page.get_by_role("searchbox").press("Enter")
+        await expect(page.locator(".shown h2")).to_be_visible()
+        await axe(page)
+        await page.get_by_role("button", name="Delete everything of editor").click()
+        await axe(page)

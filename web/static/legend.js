@@ -1,0 +1,63 @@
+// @ts-check
+// What the colours of the dots mean, said beside the map. Communities are asked for when somebody colours by them.
+import { get } from "./api.js";
+import { colouring } from "./colouring.js";
+import { Where } from "./components/Where.js";
+import { byId, h } from "./dom.js";
+
+export class Legend {
+  /**
+   * @param {object} hear
+   * @param {() => void} hear.onFound communities are known now
+   * @param {(error: unknown) => void} hear.onFailure
+   */
+  constructor({ onFound, onFailure }) {
+    this.onFound = onFound;
+    this.onFailure = onFailure;
+    this.element = byId("legend");
+    /** @type {string[][] | null} null: not asked for since the map was loaded */
+    this.communities = null;
+    this.map = 0;
+  }
+
+  /** Another map was loaded: its communities are not known. */
+  forget() {
+    this.communities = null;
+    this.map++;
+  }
+
+  /**
+   * Say what the colours mean.
+   *
+   * @param {import("./colouring.js").ColourBy} by
+   * @param {MapNode[]} notes
+   * @param {ReadonlyMap<string, NoteExposure>} exposure
+   * @returns {Map<string, string>} note -> token
+   */
+  explain(by, notes, exposure) {
+    const finding = by === "community" && !this.communities;
+    if (finding) void this.#find();
+    const { hues, title, swatches } = colouring(by, notes, exposure, this.communities ?? []);
+    this.element.replaceChildren(
+      h("h2", {}, "Sent"),
+      h("ul", {}, h("li", {}, Where("local", "to a local model")), h("li", {}, Where("cloud", "to a cloud model"))),
+      h("p", {}, "A ring stays on what was ever sent."),
+      h("h2", { class: "folders" }, title),
+      finding
+        ? h("p", { class: "folders" }, "Finding them…")
+        : h("ul", { class: "folders" }, ...swatches.map(({ hue, name }) => h("li", {}, h("i", { class: `swatch ${hue}` }), name))),
+    );
+    return hues;
+  }
+
+  async #find() {
+    const { map } = this;
+    try {
+      ({ communities: this.communities } = await get("memory/communities"));
+    } catch (error) {
+      this.communities = [];
+      this.onFailure(error);
+    }
+    if (map === this.map) this.onFound();
+  }
+}
