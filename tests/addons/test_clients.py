@@ -53,7 +53,6 @@ def test_the_client_of_a_user_agent(user_agent: str, client: str) -> None:
     assert client_of(user_agent) == client
 
 
-
 @given(st.text())
 def test_whatever_is_sent_becomes_a_slug(user_agent: str) -> None:
     client = client_of(user_agent)

@@ -68,7 +68,6 @@ ANY_JSON = {protocol: any_json(protocol) for protocol in PATHS}
 
 
 @pytest.mark.parametrize("protocol", PATHS)
-
 @given(st.data())
 def test_answers(protocol: str, data: st.DataObject) -> None:
     wire = wire_for(PATHS[protocol])
@@ -88,7 +87,6 @@ def test_answers(protocol: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("protocol", PATHS)
-
 @given(st.data())
 def test_requests(protocol: str, data: st.DataObject) -> None:
     wire, body = wire_for(PATHS[protocol]), data.draw(ANY_JSON[protocol])

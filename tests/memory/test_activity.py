@@ -127,7 +127,6 @@ def test_in_whatever_order_they_come_the_newest_are_kept(put: list[str], most: i
     assert [entry["id"] for entry in entries] == sorted(set(put), reverse=True)[:most]
 
 
-
 @given(st.lists(st.integers(0, 99).map("{:02}".format), unique=True), st.integers(1, 7))
 def test_page_by_page_every_entry_comes_once(put: list[str], limit: int) -> None:
     activity = filled(*put)

@@ -186,7 +186,6 @@ lines = st.tuples(prefixes, st.one_of(texts, arbitrary), st.sampled_from(["", " 
 documents = st.lists(lines, max_size=8).map("\n".join)
 
 
-  # the machine may be busy
 @given(st.lists(documents, max_size=6), documents, st.sampled_from([8, 24]))
 def test_the_index_finds_what_the_reference_finds(bodies: list[str], text: str, minimum: int) -> None:
     notes = [note(f"{number}.md", body) for number, body in enumerate(bodies)]
@@ -199,7 +198,6 @@ def test_the_index_finds_what_the_reference_finds(bodies: list[str], text: str, 
     assert found(index, text) == expected
 
 
-  # the machine may be busy
 @given(st.lists(documents, min_size=1, max_size=6), st.data())
 def test_a_body_made_of_the_notes_own_lines_finds_what_the_reference_finds(
     bodies: list[str], data: st.DataObject

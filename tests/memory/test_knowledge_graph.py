@@ -453,7 +453,6 @@ async def test_no_bytes_make_the_source_raise(content: bytes) -> None:
 VALUES = st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3))
 
 
-
 @given(
     records=st.lists(
         st.fixed_dictionaries(

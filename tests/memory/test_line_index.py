@@ -148,7 +148,6 @@ prefixes = st.sampled_from(
 )  # fmt: skip
 
 
-  # the machine may be busy
 @given(
     st.lists(st.lists(made, max_size=6).map("\n".join), min_size=1, max_size=5),
     st.lists(st.lists(st.tuples(prefixes, made), max_size=5), max_size=4),
@@ -184,7 +183,6 @@ BODIES = st.lists(st.sampled_from([LINE, NUMBERS, KANA, "short [[b]]", "see a.md
 vaults = st.dictionaries(st.sampled_from("abcdefg"), BODIES, max_size=7)
 
 
-  # the machine may be busy
 @given(st.lists(vaults, min_size=2, max_size=4), st.randoms(use_true_random=False))
 def test_an_index_built_from_the_one_before_is_the_one_built_from_nothing(
     states: list[dict[str, str]], order: random.Random

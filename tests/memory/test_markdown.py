@@ -179,7 +179,6 @@ PIECES = st.sampled_from(
 )
 
 
-  # a busy machine is no failure
 @given(st.lists(PIECES, max_size=60).map("".join) | st.text())
 def test_no_text_raises(text: str) -> None:
     parsed = parse(text)

@@ -235,7 +235,6 @@ pieces = st.one_of(
 )
 
 
-  # the machine may be busy
 @given(
     st.lists(
         st.tuples(paths, st.sampled_from(["", "A", "B", "plan"])), min_size=1, max_size=4, unique_by=lambda one: one[0]

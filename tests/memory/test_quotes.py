@@ -53,7 +53,6 @@ def words(random_: random.Random, letters_: int) -> str:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(ALWAYS_FOUND, 120), st.integers(0, 90), st.integers(0, 90))
-
 def test_any_run_of_43_letters_is_found_whatever_is_around_it(seed: int, length: int, before: int, after: int) -> None:
     random_ = random.Random(seed)
     run = words(random_, length)
@@ -64,7 +63,6 @@ def test_any_run_of_43_letters_is_found_whatever_is_around_it(seed: int, length:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2))
-
 def test_fewer_letters_than_a_gram_are_never_found(seed: int, note: int) -> None:
     random_ = random.Random(seed)
     texts = [words(random_, 400) for _ in range(3)]
@@ -136,7 +134,6 @@ def test_texts_are_apart() -> None:
         st.sampled_from([HARBOUR[:44], HARBOUR[20:70], LIGHT[5:49], BUOYS, SHORT, "…", "\0", "x" * 70]), max_size=6
     )
 )
-
 def test_what_is_found_in_a_text_does_not_depend_on_the_others(texts: list[str]) -> None:
     index = indexed(HARBOUR, LIGHT, BUOYS, SHORT)
     alone = [quote._replace(text=number) for number, text in enumerate(texts) for quote in quotes(index, text)]
@@ -238,7 +235,6 @@ def test_the_end_of_a_sentence_is_a_letter_on_both_sides() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-
 def test_any_fifteen_wide_characters_are_found(seed: int) -> None:
     random_ = random.Random(seed)
     text = "".join(chr(random_.randint(0x4E00, 0x9FA5)) for _ in range(120))
@@ -258,7 +254,6 @@ NOTES = st.lists(st.sampled_from(LINES), max_size=5).map("\n".join)
     edits=st.lists(st.tuples(st.integers(0, 9), NOTES), max_size=8),
     same_file=st.integers(0, 3),
 )
-
 def test_step_by_step_is_the_same_as_at_once(
     share: int, first: list[str], edits: list[tuple[int, str]], same_file: int
 ) -> None:
@@ -317,7 +312,6 @@ def test_an_index_holds_no_text() -> None:
 
 
 @given(st.binary(max_size=300), st.integers(0, 2**32 - 1))
-
 def test_a_search_looks_up_whatever_a_note_keeps(text: bytes, seed: int) -> None:
     shingler = Shingler(seed)
     padded = EDGE + text + EDGE

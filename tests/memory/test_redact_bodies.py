@@ -154,7 +154,6 @@ def test_no_line_is_left_and_nothing_else_is_changed(seed: int, shorts: int, enc
     st.binary(max_size=300),
     st.sampled_from(["application/json", "multipart/x; boundary=b", "application/x-www-form-urlencoded"]),
 )
-
 def test_any_bytes_stay_as_they_are(data: bytes, content_type: str) -> None:
     assert redacted(data, MARK, content_type).data == data
 

@@ -72,7 +72,6 @@ def test_marks_without_end_take_no_time() -> None:
 
 
 @given(st.lists(st.text(max_size=12), max_size=6), st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]))
-
 def test_a_line_is_found_in_each_form(lines: list[str], form: str) -> None:
     lines = [line.replace("\n", "").replace("&", "").encode("utf-8", "replace").decode() for line in lines]
     text = "\n".join(lines)

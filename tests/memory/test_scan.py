@@ -390,7 +390,6 @@ json_values = st.recursive(
 )
 
 
-  # the machine may be busy
 @given(json_values, st.integers(0, 3))
 def test_a_value_and_its_bytes_give_the_same_scan(value: Any, times: int) -> None:
     for _ in range(times):
@@ -400,7 +399,6 @@ def test_a_value_and_its_bytes_give_the_same_scan(value: Any, times: int) -> Non
     assert bool(found(scan)) == (LINE in json.dumps(value))
 
 
-  # the machine may be busy
 @given(
     st.binary(max_size=60) | st.text(alphabet='{}[]",:\\ua0', max_size=30).map(str.encode), st.sampled_from(["", FORM])
 )

@@ -265,7 +265,6 @@ values = st.recursive(
 bodies = st.dictionaries(st.text(max_size=4), values | st.lists(values, max_size=5), max_size=5)
 
 
-  # the machine may be busy
 @given(st.lists(bodies, min_size=1, max_size=4), st.sampled_from([None, 1]), st.sampled_from([4, 64, 1 << 15]))
 def test_a_sliced_body_is_the_body(several: list[dict[str, Any]], indent: int | None, window: int) -> None:
     scanner = Scanner()
@@ -281,7 +280,6 @@ def test_a_sliced_body_is_the_body(several: list[dict[str, Any]], indent: int | 
             assert scanner.scan(INDEX, sliced) == scan_body(INDEX, plain)
 
 
-  # the machine may be busy
 @given(bodies, st.data())
 def test_a_broken_body_is_read_as_without_a_memory(body: dict[str, Any], data: st.DataObject) -> None:
     whole = json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -346,7 +344,6 @@ MESSAGES = [
 ]
 
 
-  # the machine may be busy
 @given(
     st.lists(st.sampled_from(MESSAGES), max_size=12),
     st.lists(st.tuples(st.integers(0, 12), st.lists(st.sampled_from(MESSAGES), max_size=6)), min_size=2, max_size=5),

@@ -506,7 +506,6 @@ PIECES = st.sampled_from(
 )
 
 
-  # threads and files, on a machine that may be busy
 @given(content=st.binary() | st.lists(PIECES, max_size=40).map(b"".join))
 async def test_no_bytes_make_the_source_raise(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -45,7 +45,6 @@ def shaken(text: str) -> str:
     return f"\t{unicodedata.normalize('NFD', text)} \r\n".replace(" ", "  ")
 
 
-
 @given(CHATS, CHATS)
 def test_a_stored_prefix_means_continuation_and_the_longest_wins(stored: list[Message], asked: list[Message]) -> None:
     """The same as comparing the messages themselves, with each white space gone."""
@@ -65,11 +64,9 @@ def test_a_stored_prefix_means_continuation_and_the_longest_wins(stored: list[Me
     assert found == (places_of(stored)[common] if common else None)
 
 
-
 @given(CHATS)
 def test_white_space_and_the_form_of_letters_make_no_difference(messages: list[Message]) -> None:
     assert places_of([replace(one, text=shaken(one.text)) for one in messages]) == places_of(messages)
-
 
 
 @given(CHATS, st.data())

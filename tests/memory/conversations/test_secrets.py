@@ -67,7 +67,6 @@ def test_other_text_stays(text: str) -> None:
     assert mask(text) == text
 
 
-
 @given(
     st.lists(
         st.sampled_from(

@@ -110,11 +110,9 @@ def file_of(said: list[Part]) -> str:
     return text
 
 
-
 @given(TEXTS)
 def test_what_is_escaped_reads_back(text: str) -> None:
     assert unescape(escape(text)) == text
-
 
 
 @given(TEXTS)
@@ -128,7 +126,6 @@ def test_no_text_has_a_heading_a_comment_or_what_ends_lines_elsewhere(text: str)
         or not written
     )
     assert open_fence(written) is None
-
 
 
 @given(parts())
@@ -255,7 +252,6 @@ def test_tools_are_told_in_one_line() -> None:
     assert called("Read\n# x: y", '{"a":\n "b"}') == Called("Read-x-y", '{"a": "b"}')
     assert called("", "a" * 201) == Called("-", "a" * 200 + "…")
     assert one_line("```\ncode\n```") == "''' code '''"
-
 
 
 @given(st.binary(max_size=300))
