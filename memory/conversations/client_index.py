@@ -61,7 +61,13 @@ def discard(folder: Path, server: Place | None) -> None:
     (own / STATE).unlink(missing_ok=True)
     for database in (own / DATABASE, own / BROKEN):
         if database.exists():
-            shutil.rmtree(database)
+            shutil.rmtree(database, onexc=_unless_gone)
+
+
+def _unless_gone(_what: object, _path: str, error: BaseException) -> None:
+    """Milvus Lite may still be tidying up after it was closed."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 class ClientIndex:

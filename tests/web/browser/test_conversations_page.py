@@ -89,7 +89,7 @@ async def place(shelf: Shelf, tmp_path: Path, mitm_yaml: str) -> AsyncIterator[P
     file = tmp_path / "mitm.yaml"
     file.write_text(mitm_yaml, "utf-8")
     config = load_config(file)
-    conversations = Conversations(config)
+    conversations = Conversations(config, clock=lambda: MORNING)  # by today's, what was said then would be over
     seen = Seen()
 
     def clients() -> dict[str, Any]:
@@ -187,8 +187,9 @@ async def test_what_was_said_is_shown_as_text(place: Place, visitor: Visitor) ->
     await expect(page.locator(".shown script, .shown img, .shown i")).to_have_count(0)
     await expect(page.locator(".conversation")).to_have_count(1)
     await expect(page.locator(".turn")).to_have_count(1)
-    assert await page.locator(".said.user .words").inner_text() == HOSTILE
-    assert await page.locator(".said.assistant .words").last.inner_text() == f"# Heading\n{HOSTILE}"
+    # What is out of sight is not drawn, and a text that is not drawn yet is empty here.
+    await until(page.locator(".said.user .words").inner_text, lambda text: text == HOSTILE)
+    await until(page.locator(".said.assistant .words").last.inner_text, lambda text: text == f"# Heading\n{HOSTILE}")
     tools = page.locator(".said.assistant .tool")
     await expect(tools).to_have_text(
         ['Called Read {"path": "<b>keys</b>.md"}', "Result of 14 characters: <i>one</i> two"]

@@ -156,16 +156,16 @@ async def test_the_local_graph_shows_what_lies_within_one_to_three_links(suite: 
             ("1 link", ids[:3]),
         ):
             await page.page.locator("#panel").get_by_text(word, exact=True).click()
-            assert await page.ask("shown()") == sorted(left), word
+            await until(lambda: page.ask("shown()"), lambda shown, left=left: shown == sorted(left))
         box = await page.page.locator("#panel").bounding_box()
         assert box is not None
         for note in ids[:3]:  # in sight, and not below the panel
             await until(lambda note=note: page.place(note), lambda place: place[0] < box["x"])
         await page.page.locator("#panel .links a", has_text="Three").click()
-        assert await page.ask("shown()") == sorted(ids[1:4])
+        await until(lambda: page.ask("shown()"), lambda shown: shown == sorted(ids[1:4]))
         await page.page.keyboard.press("ArrowRight")  # the focus is not in the choice of depths
         await page.page.keyboard.press("Escape")
-        assert await page.ask("shown()") == sorted(ids)
+        await until(lambda: page.ask("shown()"), lambda shown: shown == sorted(ids))
 
 
 async def test_the_slider_replays_what_was_sent(suite: Suite, browser: Browser) -> None:

@@ -387,7 +387,7 @@ async def test_the_rail_leads_everywhere(place: Place, visitor: Visitor) -> None
     page = await open_setup(place, visitor)
     await page.set_viewport_size({"width": 1000, "height": 700})
     links = page.get_by_role("navigation", name="Pages").get_by_role("link")
-    await expect(links).to_have_text(["Memory", "Live", "Activity", "Rules", "Setup"])
+    await expect(links).to_have_text(["Memory", "Live", "Activity", "Conversations", "Rules", "Setup"])
     await expect(page.locator("#rail [aria-current=page]")).to_have_text("Setup")
     await expect(page.locator(".rail .badge")).to_be_hidden()
     assert await page.evaluate("document.documentElement.scrollWidth") <= 1000
@@ -396,12 +396,12 @@ async def test_the_rail_leads_everywhere(place: Place, visitor: Visitor) -> None
     await expect(links.nth(1)).to_have_text("Live2 on hold")
     await expect(page.get_by_role("link", name="2 requests on hold")).to_have_attribute("href", re.compile(r"/live$"))
     await links.first.focus()
-    for _ in range(4):
+    for _ in range(5):
         await page.keyboard.press("Tab")
-    await expect(links.nth(4)).to_be_focused()
+    await expect(links.nth(5)).to_be_focused()
     await page.set_viewport_size({"width": 900, "height": 700})
-    await expect(links.nth(3).locator("svg")).to_be_visible()
-    await expect(links.nth(3)).to_have_attribute("title", "Rules")
+    await expect(links.nth(4).locator("svg")).to_be_visible()
+    await expect(links.nth(4)).to_have_attribute("title", "Rules")
 
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])
