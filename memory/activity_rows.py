@@ -14,6 +14,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+import orjson
+
 from memory.activity_file import transaction
 from memory.ledger import Link, Row, UnreadableError, Verdict, canonical, row_hash, verify
 from memory.since import last_id_before
@@ -208,10 +210,17 @@ def _merged(texts: Iterable[str]) -> dict[str, Any] | None:
 def _read(text: str) -> dict[str, Any]:
     """What a row says; nothing where somebody changed it, which is for `verify` to find."""
     try:
-        said = json.loads(text)
+        said = _decoded(text)
     except (ValueError, TypeError, RecursionError):
         return {}
     return said if isinstance(said, dict) else {}
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return json.loads(text)  # a client may have sent half of a surrogate pair, which orjson does not read
 
 
 def _rows(connection: sqlite3.Connection, which: str, *values: int) -> Iterator[Row]:
