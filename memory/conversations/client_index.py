@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from memory.conversations.chunk_store import ChunkStore, Place, dropped, let_go
 from memory.conversations.embedding import Builtin, EmbeddingSettings, provider
 from memory.conversations.files import UNFINISHED, make_folder, replace
-from memory.conversations.library import Library, Place, dropped, let_go
 from memory.conversations.owner import LockedElsewhereError, is_locked, lock
 from memory.conversations.pieces import Stamp
 from memory.conversations.recall import Recalled
@@ -101,7 +101,7 @@ class ClientIndex:
             write_settings(self._folder, embedding, self._chunking)
             self._provider = provider(embedding, builtin)
             self._made = self._signature(embedding, self._chunking)
-            self._library = self._opened()
+            self._chunk_store = self._opened()
             self.look()
         except BaseException:
             self._runner.close()
@@ -147,12 +147,12 @@ class ClientIndex:
         self._pending.pop(source, None)
         self._index(source)
         self._save()
-        return self._library.chunks_of(source)
+        return self._chunk_store.chunks_of(source)
 
     def forget(self, source: str) -> None:
         """Drop a file's chunks."""
         source = os.path.realpath(source)
-        self._library.remove(source)
+        self._chunk_store.remove(source)
         self._files.pop(source, None)
         self._pending.pop(source, None)
         self._failed.discard(source)
@@ -170,7 +170,7 @@ class ClientIndex:
     def search(self, question: Question) -> Recalled:
         """What answers the question. Raises what the libraries raise."""
         self.work(SEARCH_WORK)
-        return self._searching.search(self._library, question)
+        return self._searching.search(self._chunk_store, question)
 
     @property
     def pending(self) -> int:
@@ -178,7 +178,7 @@ class ClientIndex:
         return len(self._pending)
 
     def status(self) -> IndexStatus:
-        return IndexStatus(len(self._files), self._library.count(), len(self._pending), len(self._failed))
+        return IndexStatus(len(self._files), self._chunk_store.count(), len(self._pending), len(self._failed))
 
     def close(self) -> None:
         """What is pending is seen again at the next opening."""
@@ -186,33 +186,33 @@ class ClientIndex:
             if self._unflushed:
                 self._flush()
         finally:
-            self._library.close()
+            self._chunk_store.close()
             self._runner.close()
             self._lock.close()
 
     # The database and its state
 
-    def _opened(self) -> Library:
+    def _opened(self) -> ChunkStore:
         """Open the database. What was made otherwise is dropped, what cannot be opened is moved aside."""
         state = self._read_state()
         self._files.clear()
         if state is None:
             self._drop()
-            return self._library_at()
+            return self._chunk_store_at()
         try:
-            library = self._library_at()
-            sources = library.sources()
+            chunk_store = self._chunk_store_at()
+            sources = chunk_store.sources()
         except Exception as error:
             # each layer of Milvus Lite has errors of its own for a database that it cannot read
             if not self._place.is_local:
                 raise
             self._move_aside(error)
-            return self._library_at()
+            return self._chunk_store_at()
         self._files.update((source, stamp) for source, stamp in state.items() if source in sources or not stamp[1])
-        return library
+        return chunk_store
 
-    def _library_at(self) -> Library:
-        return Library(self._place, self._provider, self._chunking, self._runner)
+    def _chunk_store_at(self) -> ChunkStore:
+        return ChunkStore(self._place, self._provider, self._chunking, self._runner)
 
     def _drop(self) -> None:
         if not self._place.is_local:
@@ -243,7 +243,7 @@ class ClientIndex:
         if not self._is_ours(source):
             return
         try:
-            self._unflushed += self._library.add(Path(source))
+            self._unflushed += self._chunk_store.add(Path(source))
         except FileNotFoundError:
             self.forget(source)
             return
@@ -269,7 +269,7 @@ class ClientIndex:
         return dict(sorted(present.items()))
 
     def _flush(self) -> None:
-        self._library.flush()
+        self._chunk_store.flush()
         self._unflushed = 0
 
     def _signature(self, embedding: EmbeddingSettings, chunking: Chunking) -> str:

@@ -26,8 +26,8 @@ from memory.conversations.embedding import Builtin, EmbeddingSettings
 from memory.conversations.recall import Recalled
 
 if TYPE_CHECKING:  # importing it imports memsearch
+    from memory.conversations.chunk_store import Place
     from memory.conversations.client_index import ClientIndex, IndexStatus
-    from memory.conversations.library import Place
 
 logger = logging.getLogger(__name__)
 
@@ -239,8 +239,8 @@ class Engine:
         if client.folder != folder:  # the client was deleted, and made again under the same name
             _close(client)
         if client.index is None:
+            from memory.conversations.chunk_store import quiet  # noqa: PLC0415 - as above
             from memory.conversations.client_index import ClientIndex  # noqa: PLC0415 - imports memsearch
-            from memory.conversations.library import quiet  # noqa: PLC0415 - as above
 
             quiet()
             client.index = ClientIndex(
@@ -254,7 +254,7 @@ class Engine:
         server = self._settings.server
         if server is None:
             return None
-        from memory.conversations.library import Place  # noqa: PLC0415 - imports memsearch
+        from memory.conversations.chunk_store import Place  # noqa: PLC0415 - imports memsearch
 
         return Place(server.uri, server.token, collection_of(folder))
 

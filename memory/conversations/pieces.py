@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.conversations.chunk_store import Chunk, ChunkStore
 from memory.conversations.embedding import Vectors
-from memory.conversations.library import Chunk, Library
 from memory.conversations.ranking import Language, Numbers
 from memory.conversations.sections import Label, label, says_nothing, without_heading
 
@@ -62,7 +62,7 @@ class Pieces:
         self._before: list[int | None] = []
         self._after: list[int | None] = []
 
-    def follow(self, files: Mapping[str, Stamp], library: Library) -> None:
+    def follow(self, files: Mapping[str, Stamp], chunk_store: ChunkStore) -> None:
         """Take in what was indexed, changed and forgotten since: `files` is what the index holds."""
         stale = [source for source, stamp in files.items() if self._stamp(source) != stamp]
         gone = [source for source in self._files if source not in files]
@@ -71,9 +71,9 @@ class Pieces:
         for source in gone:
             del self._files[source]
         read = {
-            source: library.chunked(source, content) for source in stale if (content := text_of(source)) is not None
+            source: chunk_store.chunked(source, content) for source in stale if (content := text_of(source)) is not None
         }
-        vectors = self._vectors_of([chunk for chunks in read.values() for chunk in chunks], library)
+        vectors = self._vectors_of([chunk for chunks in read.values() for chunk in chunks], chunk_store)
         at = 0
         for source in stale:
             chunks = read.get(source, [])  # none: deleted since
@@ -102,7 +102,7 @@ class Pieces:
         file = self._files.get(source)
         return None if file is None else file.stamp
 
-    def _vectors_of(self, chunks: Sequence[Chunk], library: Library) -> Vectors:
+    def _vectors_of(self, chunks: Sequence[Chunk], chunk_store: ChunkStore) -> Vectors:
         """What is known already is not asked for again: a chunk never changes, another text has another id."""
         known = {
             piece.id: row
@@ -112,9 +112,11 @@ class Pieces:
             if row.any()
         }
         new = [chunk for chunk in chunks if chunk.id not in known]
-        known.update(zip((chunk.id for chunk in new), library.vectors(new), strict=True))
+        known.update(zip((chunk.id for chunk in new), chunk_store.vectors(new), strict=True))
         return (
-            np.stack([known[chunk.id] for chunk in chunks]) if chunks else np.zeros((0, library.dimension), np.float32)
+            np.stack([known[chunk.id] for chunk in chunks])
+            if chunks
+            else np.zeros((0, chunk_store.dimension), np.float32)
         )
 
     def _file(self, stamp: Stamp, chunks: Sequence[Chunk], vectors: Vectors, source: str) -> _File:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from memory.conversations.chunk_store import ChunkStore, quoted
 from memory.conversations.embedding import Builtin, Vectors
-from memory.conversations.library import Library, quoted
 from memory.conversations.pieces import Piece, Pieces, Rows, Stamp, text_of
 from memory.conversations.ranking import Candidate, Language, focused, joined, scores
 from memory.conversations.recall import Holdings, Memory, Recalled, capped
@@ -84,7 +84,7 @@ class Searching:
         self._language = Language(language)
         self._pieces = Pieces(self._language)
 
-    def search(self, library: Library, question: Question) -> Recalled:
+    def search(self, chunk_store: ChunkStore, question: Question) -> Recalled:
         """The best first. Raises what the libraries raise."""
         holdings = self._holdings()
         scope = self._scope(question)
@@ -92,7 +92,7 @@ class Searching:
             return Recalled((), holdings)
         kept: dict[tuple[str, tuple[int, ...]], tuple[Memory, str]] = {}
         read = _Reading()
-        turns = _by_turn(self.ranked(library, question.text, scope))
+        turns = _by_turn(self.ranked(chunk_store, question.text, scope))
         least = turns[0][0] * LEAST_PART if turns and turns[0][0] >= LEAST_SCORE else inf
         for score, piece in turns:
             if score < least or len(kept) == question.limit:
@@ -102,17 +102,17 @@ class Searching:
                 kept.setdefault((piece.source, section.key), (_memory(piece, section, score), piece.lead))
         return Recalled(capped([memory for memory, _ in kept.values()], [lead for _, lead in kept.values()]), holdings)
 
-    def ranked(self, library: Library, text: str, scope: _Scope = EVERYWHERE) -> list[tuple[float, Piece]]:
+    def ranked(self, chunk_store: ChunkStore, text: str, scope: _Scope = EVERYWHERE) -> list[tuple[float, Piece]]:
         """The pieces that come into question, best first."""
         pieces = self._pieces
-        pieces.follow(self._files, library)
+        pieces.follow(self._files, chunk_store)
         if not pieces.all:
             return []
         words = " ".join(self._language.words(text)) or text
         # the mean of a question's vectors is clearer without the words that say nothing; a model wants the whole sentence
-        vector = library.vector(words if library.embeds_words else text)
-        lanes = list(dict.fromkeys((*self._by_meaning(vector, scope), *self._by_words(library, words, scope))))
-        if library.embeds_words:
+        vector = chunk_store.vector(words if chunk_store.embeds_words else text)
+        lanes = list(dict.fromkeys((*self._by_meaning(vector, scope), *self._by_words(chunk_store, words, scope))))
+        if chunk_store.embeds_words:
             said = [pieces.all[place].words for place in lanes]
             sharper = focused(text, said, self._language, self._builtin.word_vectors)
             vector = vector if sharper is None else sharper
@@ -128,8 +128,8 @@ class Searching:
         order: Rows = np.argsort(-cosines, kind="stable")[:LANE]
         return [place for place in order.tolist() if cosines[place] > -inf]
 
-    def _by_words(self, library: Library, words: str, scope: _Scope) -> list[int]:
-        if library.is_empty:
+    def _by_words(self, chunk_store: ChunkStore, words: str, scope: _Scope) -> list[int]:
+        if chunk_store.is_empty:
             return []
         pieces = self._pieces
         own = (
@@ -137,7 +137,7 @@ class Searching:
             if scope.own is None
             else sum(not scope.has(piece) for piece in pieces.all if piece.source == scope.own[0])
         )
-        found = library.by_words(words, LANE + min(own, MOST_LEFT_OUT), scope.filter)
+        found = chunk_store.by_words(words, LANE + min(own, MOST_LEFT_OUT), scope.filter)
         places = (place for chunk in found if (place := pieces.place(chunk)) is not None)
         return [place for place in places if scope.has(pieces.all[place])][:LANE]
 

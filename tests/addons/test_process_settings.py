@@ -85,7 +85,7 @@ def test_the_reason_names_no_path() -> None:
 
 
 def test_claude_code_in_its_place_may_not_be_widened_by_a_second_one() -> None:
-    before = SourceConfig("cc", "claude_code", HOME, ("projects/work/*",))
+    before = SourceConfig("cc", "claude_code", HOME, ("projects/office/*",))
     assert refused((before,), (before, SourceConfig("more", "claude_code", HOME)), HOME) is not None
     assert refused((before,), (SourceConfig("cc", "claude_code", HOME),), HOME) is not None
 

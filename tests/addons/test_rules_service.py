@@ -36,8 +36,8 @@ class Setting:
         self.activity = Activity()
         self.hits: Counter[str] = Counter()
         self.shelf = Shelf(list(documents))
-        self.library = NoteLibrary([self.shelf])
-        self.service = RulesService(lambda: self.config, self.library, self.activity, lambda rule: self.hits[rule])
+        self.note_library = NoteLibrary([self.shelf])
+        self.service = RulesService(lambda: self.config, self.note_library, self.activity, lambda rule: self.hits[rule])
 
     def record(self, number: int, *notes: str, **changes: Any) -> None:
         self.activity.put(finished(f"{number:014x}", notes=notes, **changes))
@@ -86,7 +86,7 @@ async def test_what_becomes_of_what_was_not_looked_at(config: dict[str, Any], sa
 async def test_what_notes_say_themselves() -> None:
     many = [document(f"many/{number:03}.md", share="ask") for number in range(MOST_NOTES + 2)]
     setting = Setting(document("A.md", share="local"), document("B.md"), *many, rules=())
-    await setting.library.scan()
+    await setting.note_library.scan()
     setting.hits["share: local"] = 3
     shown = setting.service.to_json()
     local, ask = shown["notes"]
@@ -103,7 +103,7 @@ async def test_what_notes_say_themselves() -> None:
     }
     assert (ask["share"], ask["then"], ask["count"], len(ask["notes"])) == ("ask", "hold", MOST_NOTES + 2, MOST_NOTES)
     assert shown["unscanned"]["cloud"] == "block"
-    await setting.library.aclose()
+    await setting.note_library.aclose()
 
 
 async def test_a_dry_run_with_the_tags_of_today() -> None:
@@ -120,17 +120,17 @@ async def test_a_dry_run_with_the_tags_of_today() -> None:
         ],
     }
     setting.shelf.documents = [document("A.md"), document("B.md", tags=("private",))]
-    await setting.library.scan()
+    await setting.note_library.scan()
     found = await setting.service.test(None, None)
     assert found["rules"][0]["examples"] == ["00000000000002"]
-    await setting.library.aclose()
+    await setting.note_library.aclose()
 
 
 async def test_a_request_that_was_redirected_is_judged_as_it_came_in() -> None:
     setting = Setting(document("A.md", tags=("private",)))
     setting.record(1, "vault/A.md", to="local", decision=Decision("redirect", "private stays"))
     assert (await setting.service.test(None, None))["actions"] == {"redirect": 1}
-    await setting.library.aclose()
+    await setting.note_library.aclose()
 
 
 async def test_rules_that_are_given_are_tried_beside_the_targets_of_the_configuration() -> None:
@@ -142,7 +142,7 @@ async def test_rules_that_are_given_are_tried_beside_the_targets_of_the_configur
     with pytest.raises(RulesError) as raised:
         await setting.service.test(None, [{"name": "x", "when": {"tgas": "a"}, "then": "block"}])
     assert str(raised.value) == "rules[0].when.tgas: no such key; mend: did you mean `tags`?"
-    await setting.library.aclose()
+    await setting.note_library.aclose()
 
 
 async def test_rules_may_be_tried_where_none_is_applied() -> None:
@@ -150,7 +150,7 @@ async def test_rules_may_be_tried_where_none_is_applied() -> None:
     setting.record(1, "vault/A.md")
     assert setting.service.to_json()["mode"] == "annotate"
     assert (await setting.service.test(None, None))["actions"] == {"block": 1}
-    await setting.library.aclose()
+    await setting.note_library.aclose()
 
 
 async def test_a_changed_configuration_counts_at_once() -> None:

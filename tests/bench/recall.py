@@ -17,10 +17,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from memory.conversations.chunk_store import quiet
 from memory.conversations.client_index import ClientIndex
 from memory.conversations.embedding import Builtin, EmbeddingSettings
 from memory.conversations.engine import Engine
-from memory.conversations.library import quiet
 from memory.conversations.searching import Question
 from memory.conversations.sections import label
 from tests.bench.measure import Figure
@@ -88,13 +88,13 @@ def measured(corpus: Corpus, asked: Sequence[Asked]) -> tuple[float, float, floa
         times = corpus.write(folder)
         place = {at: index for index, at in enumerate(times)}
         index = opened(folder)
-        searching, library = index._searching, index._library
+        searching, chunk_store = index._searching, index._chunk_store
         right = [0.0, 0.0, 0.0]
         for each in asked:
-            plain = library._runner.run(library.search(each.question, top_k=10))
+            plain = chunk_store._runner.run(chunk_store.search(each.question, top_k=10))
             orders = [
                 [row["heading"] for row in plain],
-                [piece.heading for _, piece in searching.ranked(library, each.question)],
+                [piece.heading for _, piece in searching.ranked(chunk_store, each.question)],
             ]
             for number, headings in enumerate(orders):
                 first = [place[said.at] for heading in headings if (said := label(heading))][:FIRST]
@@ -117,7 +117,7 @@ def latency(chance: random.Random, count: int, reach: float | None) -> Iterator[
         builtin.vectors(["what is loaded once for a process is not counted"])
         opened(folder, builtin).close()
         index = opened(folder, builtin)
-        library = index._library
+        chunk_store = index._chunk_store
         start = time.process_time()
         index.search(Question("something that was said"))
         first = time.process_time() - start
@@ -128,10 +128,10 @@ def latency(chance: random.Random, count: int, reach: float | None) -> Iterator[
             start = time.process_time()
             index.search(Question(question))
             middle = time.process_time()
-            library._runner.run(library.search(question, top_k=FIRST))
+            chunk_store._runner.run(chunk_store.search(question, top_k=FIRST))
             taken.append(middle - start)
             plain.append(time.process_time() - middle)
-        chunks = library.count()
+        chunks = chunk_store.count()
         index.close()
     value, baseline = median(taken) * 1e3, median(plain) * 1e3
     yield Figure(

@@ -141,7 +141,7 @@ def test_a_session_is_deleted(talk: Talk) -> None:
     assert talk.place(history, assistant("Bye")) == (1, 2)
 
 
-@pytest.mark.parametrize("session", ["../../work", "", "2026-11-30T041233Z-k3f9", "x" * 1000, "\0"])
+@pytest.mark.parametrize("session", ["../../other", "", "2026-11-30T041233Z-k3f9", "x" * 1000, "\0"])
 def test_only_a_session_can_be_named(talk: Talk, session: str) -> None:
     memory, *_ = two_conversations(talk)
     for delete in (lambda: delete_session(memory, session), lambda: delete_turn(memory, session, 1, 1)):

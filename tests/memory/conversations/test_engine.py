@@ -222,7 +222,7 @@ async def test_other_chunks_and_another_embedding_make_it_anew(tmp_path: Path) -
 def test_bulk_is_flushed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[int] = []
     monkeypatch.setattr(client_index, "FLUSHED_ROWS", 6)
-    monkeypatch.setattr(client_index.Library, "flush", lambda library: flushed.append(library.count()))
+    monkeypatch.setattr(client_index.ChunkStore, "flush", lambda chunk_store: flushed.append(chunk_store.count()))
     for day in range(1, 4):
         write(tmp_path / "ada", [KEY], session=f"2026-11-0{day}T120000Z-aaaa")
     index = ClientIndex(tmp_path / "ada", EmbeddingSettings(), "english", Builtin())

@@ -15,8 +15,8 @@ from memsearch.config import resolve_config
 from memsearch.core import MemSearch
 from memsearch.store import CollectionNotFoundError
 
+from memory.conversations.chunk_store import ChunkStore, Place, quiet, quoted
 from memory.conversations.embedding import Builtin
-from memory.conversations.library import Library, Place, quiet, quoted
 from memory.conversations.settings_file import Chunking
 from tests.memory.conversations.written import CAKE, KEY, TAP, write
 
@@ -34,10 +34,10 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture
-def library(tmp_path: Path, builtin: Builtin, runner: asyncio.Runner) -> Iterator[Library]:
-    library = Library(Place(str(tmp_path / "milvus.db")), builtin, Chunking(), runner)
-    yield library
-    library.close()
+def chunk_store(tmp_path: Path, builtin: Builtin, runner: asyncio.Runner) -> Iterator[ChunkStore]:
+    chunk_store = ChunkStore(Place(str(tmp_path / "milvus.db")), builtin, Chunking(), runner)
+    yield chunk_store
+    chunk_store.close()
 
 
 def test_project_file_chooses_no_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,83 +52,83 @@ def test_project_file_chooses_no_provider(tmp_path: Path, monkeypatch: pytest.Mo
     assert config.chunking.max_chunk_size == 700
 
 
-def test_our_constructor_sets_what_memsearchs_sets(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_constructor_sets_what_memsearchs_sets(chunk_store: ChunkStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memsearch.core.get_provider", lambda *_, **__: Builtin())
     theirs = MemSearch(milvus_uri="nowhere/milvus.db")
-    ours = vars(library).keys() - {"_runner", "_collection", "_is_filled"}
+    ours = vars(chunk_store).keys() - {"_runner", "_collection", "_is_filled"}
     assert vars(theirs).keys() == ours
 
 
-def test_search_before_anything_is_indexed_raises(library: Library, runner: asyncio.Runner) -> None:
+def test_search_before_anything_is_indexed_raises(chunk_store: ChunkStore, runner: asyncio.Runner) -> None:
     with pytest.raises(CollectionNotFoundError):
-        runner.run(library.search("key"))
-    assert library.is_empty
-    assert (library.sources(), library.count()) == (set(), 0)
+        runner.run(chunk_store.search("key"))
+    assert chunk_store.is_empty
+    assert (chunk_store.sources(), chunk_store.count()) == (set(), 0)
 
 
 def test_score_of_memsearch_is_a_rank_and_no_relevance(
-    library: Library, runner: asyncio.Runner, tmp_path: Path
+    chunk_store: ChunkStore, runner: asyncio.Runner, tmp_path: Path
 ) -> None:
-    library.add(write(tmp_path, [KEY, TAP, CAKE]))
-    nothing_in_common = runner.run(library.search("zebra quantum", top_k=5))
+    chunk_store.add(write(tmp_path, [KEY, TAP, CAKE]))
+    nothing_in_common = runner.run(chunk_store.search("zebra quantum", top_k=5))
     assert nothing_in_common[0]["score"] == pytest.approx(0.5)  # first of the vectors, and of nothing else
 
 
-def test_rows_are_found_before_and_after_a_flush(library: Library, tmp_path: Path) -> None:
-    library.add(write(tmp_path, [KEY]))
-    before = set(library.by_words("clock hall", 9, ""))
-    library.flush()
-    assert set(library.by_words("clock hall", 9, "")) == before != set()
+def test_rows_are_found_before_and_after_a_flush(chunk_store: ChunkStore, tmp_path: Path) -> None:
+    chunk_store.add(write(tmp_path, [KEY]))
+    before = set(chunk_store.by_words("clock hall", 9, ""))
+    chunk_store.flush()
+    assert set(chunk_store.by_words("clock hall", 9, "")) == before != set()
 
 
-def test_words_are_looked_for_where_the_filter_says(library: Library, tmp_path: Path) -> None:
+def test_words_are_looked_for_where_the_filter_says(chunk_store: ChunkStore, tmp_path: Path) -> None:
     first, second = write(tmp_path, [KEY]), write(tmp_path, [KEY], session="2026-11-29T120000Z-bbbb")
-    library.add(first)
-    library.add(second)
-    both = library.by_words("clock", 9, "")
-    one = library.by_words("clock", 9, f"source in [{quoted(str(second))}]")
+    chunk_store.add(first)
+    chunk_store.add(second)
+    both = chunk_store.by_words("clock", 9, "")
+    one = chunk_store.by_words("clock", 9, f"source in [{quoted(str(second))}]")
     assert set(one) < set(both)
-    assert set(one) <= {chunk.id for chunk in library.chunked(str(second), second.read_text())}
+    assert set(one) <= {chunk.id for chunk in chunk_store.chunked(str(second), second.read_text())}
 
 
 def test_vectors_that_are_read_make_the_cosines_of_the_index(
-    library: Library, builtin: Builtin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chunk_store: ChunkStore, builtin: Builtin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path, [KEY, TAP], [CAKE])
-    chunks = library.chunked(str(path), path.read_text())
-    assert not library.vectors(chunks).any()
-    library.add(path)
-    monkeypatch.setattr("memory.conversations.library.MOST_READ", 3)
-    rows = library.vectors(chunks)
+    chunks = chunk_store.chunked(str(path), path.read_text())
+    assert not chunk_store.vectors(chunks).any()
+    chunk_store.add(path)
+    monkeypatch.setattr("memory.conversations.chunk_store.MOST_READ", 3)
+    rows = chunk_store.vectors(chunks)
     assert rows.shape == (7, 256)
-    assert not library.vectors([replace(chunks[0], id="none")]).any()
+    assert not chunk_store.vectors([replace(chunks[0], id="none")]).any()
     vector = builtin.vectors(["Where is the key?"])[0]
-    (found,) = library._client.search(
-        library._collection, data=[vector.tolist()], anns_field="embedding", limit=99, output_fields=["start_line"]
+    (found,) = chunk_store._client.search(
+        chunk_store._collection, data=[vector.tolist()], anns_field="embedding", limit=99, output_fields=["start_line"]
     )
     cosines = dict(zip((chunk.id for chunk in chunks), (rows @ vector).tolist(), strict=True))
     assert {hit["chunk_hash"]: hit["distance"] for hit in found} == pytest.approx(cosines, abs=1e-6)
 
 
-def test_chunks_that_we_reckon_are_those_in_the_index(library: Library, tmp_path: Path) -> None:
+def test_chunks_that_we_reckon_are_those_in_the_index(chunk_store: ChunkStore, tmp_path: Path) -> None:
     path = write(tmp_path, [KEY, TAP], [CAKE])
-    library.add(path)
-    chunks = [chunk.id for chunk in library.chunked(str(path), path.read_text())]
-    assert library._store.hashes_by_source(str(path)) == set(chunks)
-    assert len(chunks) == library.count() == 7  # the frontmatter, and three turns of two parts
+    chunk_store.add(path)
+    chunks = [chunk.id for chunk in chunk_store.chunked(str(path), path.read_text())]
+    assert chunk_store._store.hashes_by_source(str(path)) == set(chunks)
+    assert len(chunks) == chunk_store.count() == 7  # the frontmatter, and three turns of two parts
 
 
 def test_closing_one_of_two_handles_breaks_the_other(
-    library: Library, builtin: Builtin, runner: asyncio.Runner, tmp_path: Path
+    chunk_store: ChunkStore, builtin: Builtin, runner: asyncio.Runner, tmp_path: Path
 ) -> None:
-    library.add(write(tmp_path, [KEY]))
-    second = Library(Place(str(tmp_path / "milvus.db")), builtin, Chunking(), runner)
-    assert second.count() == library.count()
+    chunk_store.add(write(tmp_path, [KEY]))
+    second = ChunkStore(Place(str(tmp_path / "milvus.db")), builtin, Chunking(), runner)
+    assert second.count() == chunk_store.count()
     second.close()
     from pymilvus.exceptions import MilvusException
 
     with pytest.raises((MilvusException, ValueError)):
-        library._client.query("memsearch_chunks", filter="", output_fields=["count(*)"], timeout=0.5)
+        chunk_store._client.query("memsearch_chunks", filter="", output_fields=["count(*)"], timeout=0.5)
 
 
 def test_a_proxy_of_the_environment_is_not_asked_for_the_database(
@@ -136,10 +136,10 @@ def test_a_proxy_of_the_environment_is_not_asked_for_the_database(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
-    library = Library(Place(str(tmp_path / "milvus.db")), builtin, Chunking(), runner)
-    library.add(write(tmp_path, [KEY]))
-    assert library.count() == 3
-    library.close()
+    chunk_store = ChunkStore(Place(str(tmp_path / "milvus.db")), builtin, Chunking(), runner)
+    chunk_store.add(write(tmp_path, [KEY]))
+    assert chunk_store.count() == 3
+    chunk_store.close()
 
 
 def test_the_database_logs_an_error_that_is_kept_quiet(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""memsearch as a library: the few calls that are used of it, and what is private to it (0.4.23, pymilvus 3.0.2).
+"""memsearch in this process: the few calls that are used of it, and what is private to it (0.4.23, pymilvus 3.0.2).
 
 Importing this imports memsearch, and pymilvus at the first database: `memory.conversations.engine` does so when a
 client's memory is first used. tests/memory/conversations pins what is relied on.
@@ -65,7 +65,7 @@ class _Store(MilvusStore):  # type: ignore[misc]
         super()._connect(create_local_storage=create_local_storage)
 
 
-class Library(MemSearch):  # type: ignore[misc]
+class ChunkStore(MemSearch):  # type: ignore[misc]
     """memsearch with a provider of ours. Its own constructor only takes names, and `openai` for none."""
 
     def __init__(self, place: Place, provider: Provider, chunking: Chunking, runner: asyncio.Runner) -> None:
