@@ -1,0 +1,14 @@
+"""The loop: a client that knows nothing of it gets a model that can search its memory (conversation-memory.md, "MemoryRecall").
+
+A request of a client that is `mcp_via_llm` is offered one tool more, and goes through the gateway. Where the model calls that
+tool, the call is held back, run here, and the conversation goes on with its result: the client sees one answer.
+
+    dialect     what a protocol must tell the loop: `Dialect`, and `Weave`, which makes one answer of several
+    events      server-sent events, with their bytes as they came
+    places      where the values of a JSON text stand, so that a body is added to and not written anew
+    past        what was hidden from a client, for its next requests: they are expanded to what really passed
+    anthropic, openai_chat, openai_responses, gemini      one dialect each
+    offer       the stage that adds the tool to a request
+    searcher    the search itself, under the rules, and what it hands over as exposure
+    answering   the loop: attempts, searches, and what the client sees of it
+"""

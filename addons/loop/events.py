@@ -1,0 +1,75 @@
+"""Server-sent events cut out of a stream, each with its bytes as they came, so that it can be passed on to the byte."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MOST_EVENT = 32 * 1024 * 1024
+"""Bytes of one event that are held."""
+
+_END = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n|\r\n\n")
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_LONGEST_END = 4
+
+
+class TooLongError(ValueError):
+    """An event is longer than `MOST_EVENT`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event, or comments. `raw` are its bytes with the blank line; `data` is None where it has none."""
+
+    raw: bytes
+    name: str | None
+    data: str | None
+
+
+class EventSplitter:
+    """Cuts a stream that comes in pieces."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._looked_at = 0
+
+    def feed(self, data: bytes) -> Iterator[Event]:
+        """The events that are whole by now. Raises TooLongError."""
+        self._held += data
+        start = 0
+        while end := _END.search(self._held, max(start, self._looked_at)):
+            # A lone CR at the end of what there is may be the first half of the line's end.
+            if end.end() == len(self._held) and self._held.endswith(b"\r"):
+                break
+            raw = bytes(self._held[start : end.end()])
+            start = self._looked_at = end.end()
+            yield event_of(raw)
+        del self._held[:start]
+        self._looked_at = max(len(self._held) - _LONGEST_END, 0)
+        if len(self._held) > MOST_EVENT:
+            raise TooLongError
+
+    def rest(self) -> bytes:
+        """What has come since the last whole event; it is given up."""
+        rest, self._held, self._looked_at = bytes(self._held), bytearray(), 0
+        return rest
+
+
+def event_of(raw: bytes) -> Event:
+    """Its name and its data (https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation)."""
+    name, data = None, []
+    for line in _LINE_END.split(raw.decode("utf-8", "replace").removeprefix("\ufeff")):
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "data":
+            data.append(value)
+        elif field == "event":
+            name = value
+    return Event(raw, name, "\n".join(data) if data else None)
+
+
+def event_bytes(data: str, name: str | None = None) -> bytes:
+    """An event of one line of data."""
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {data}\n\n".encode("utf-8", "surrogatepass")

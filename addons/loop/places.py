@@ -1,0 +1,104 @@
+"""Where the values of a JSON text stand, so that something can be added to a body without writing it anew.
+
+Caches of prompts hold what begins with the same bytes, and what is signed must not change by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from memory.json_text import decode_value
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+class Place(NamedTuple):
+    """Of characters in a text."""
+
+    start: int
+    end: int
+
+    def of(self, text: str) -> str:
+        return text[self.start : self.end]
+
+
+class Edit(NamedTuple):
+    """What stands in place of a piece of a text; an empty piece: it is put in there."""
+
+    place: Place
+    text: str
+
+
+def members(text: str, at: int = 0) -> dict[str, Place]:
+    """The values of the object that begins at a place, or after white space there.
+
+    Raises ValueError if that is no object, or one that names a key twice; RecursionError if it is too deep.
+    """
+    at = _open(text, at, "{")
+    found: dict[str, Place] = {}
+    if text[at : at + 1] == "}":
+        return found
+    while True:
+        key, end = decode_value(text, at)
+        at = _after(text, end)
+        if not isinstance(key, str) or key in found or text[at : at + 1] != ":":
+            raise ValueError("no object, or a key that stands twice")
+        start = _after(text, at + 1)
+        _, end = decode_value(text, start)
+        found[key] = Place(start, end)
+        at = _after(text, end)
+        if text[at : at + 1] == "}":
+            return found
+        if text[at : at + 1] != ",":
+            raise ValueError("no object")
+        at = _after(text, at + 1)
+
+
+def elements(text: str, at: int) -> list[Place]:
+    """The values of the array that begins at a place, or after white space there. Raises as `members` does."""
+    at = _open(text, at, "[")
+    found: list[Place] = []
+    if text[at : at + 1] == "]":
+        return found
+    while True:
+        _, end = decode_value(text, at)
+        found.append(Place(at, end))
+        at = _after(text, end)
+        if text[at : at + 1] == "]":
+            return found
+        if text[at : at + 1] != ",":
+            raise ValueError("no array")
+        at = _after(text, at + 1)
+
+
+def appended(text: str, array: Place, values: Sequence[str]) -> Edit:
+    """JSON values at the end of an array."""
+    if not values:
+        return Edit(Place(array.end - 1, array.end - 1), "")
+    last = elements(text, array.start)
+    at = last[-1].end if last else array.start + 1
+    return Edit(Place(at, at), "".join(f",{value}" for value in values)[0 if last else 1 :])
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """The text with all edits made. They may not overlap; those at one place are made in their order."""
+    pieces, at = [], 0
+    for place, new in sorted(edits, key=lambda edit: edit.place):
+        pieces += [text[at : place.start], new]
+        at = place.end
+    return "".join([*pieces, text[at:]])
+
+
+def _open(text: str, at: int, bracket: str) -> int:
+    at = _after(text, at)
+    if text[at : at + 1] != bracket:
+        raise ValueError(f"no {bracket} here")
+    return _after(text, at + 1)
+
+
+def _after(text: str, at: int) -> int:
+    """The next place that is no white space."""
+    space = _SPACE.match(text, at)
+    return space.end() if space else at
