@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import io
-import socket
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 
 from addons.credentials import Headers
-from addons.guard import Address
 from addons.outgoing import Outgoing
+from addons.sessions import KeptSessions, Tls, session_to
 from memory.exchange import SentTo
 
-LONGEST_HEADER = 1 << 16
-"""Bytes in a header, or a status line, of an answer."""
 _LOOK_EVERY = 2.0
 """Seconds of silence after which reading begins anew. Over chunks that are no chunks aiohttp (3.14) closes the connection
 without a word to who waits already.
 """
 BROKEN = (aiohttp.ClientError, HttpProcessingError, OSError)
 """What `Answer.read` raises where an answer breaks off, or goes on in a way that is not HTTP."""
+
+type OnSent = Callable[[SentTo], None]
 
 
 class AttemptError(Exception):
@@ -54,108 +50,90 @@ class Answer:
     first: bytes
     read: Callable[[], Awaitable[bytes]]
 
+    @property
+    def is_good(self) -> bool:
+        return 200 <= self.status < 300
+
+
+class _Progress:
+    """How a request gets on (`sessions.Listening`): its time limits, and who is told that it is sent, once."""
+
+    def __init__(self, outgoing: Outgoing, on_sent: OnSent) -> None:
+        self._outgoing = outgoing
+        self._on_sent = on_sent
+        self._loop = asyncio.get_running_loop()
+        self.limit = asyncio.timeout(outgoing.connect_timeout)
+        self.was_released = False
+        self.was_reused = False
+
+    def reused(self) -> None:
+        self.was_reused = True
+
+    def released(self) -> None:
+        if not self.was_released:
+            try:
+                self._on_sent(self._outgoing.sent_to)
+            except Exception as error:  # whatever it is, what is not recorded is not sent
+                raise NotRecordedError(type(error).__name__) from error
+        self.was_released = True
+        self._wait(self._outgoing.first_byte_timeout)
+
+    def begins_anew(self) -> None:
+        self._wait(self._outgoing.connect_timeout)
+
+    def _wait(self, seconds: float | None) -> None:
+        self.limit.reschedule(None if seconds is None else self._loop.time() + seconds)
+
 
 @asynccontextmanager
 async def attempt(
-    outgoing: Outgoing, tls: ssl.SSLContext | Literal[True], *, on_sent: Callable[[SentTo], None]
+    outgoing: Outgoing, tls: Tls, *, on_sent: OnSent, kept: KeptSessions | None = None
 ) -> AsyncIterator[Answer]:
-    """Send the request to one of its addresses, over a connection of its own, which is closed at the end.
+    """Send the request to one of its addresses.
 
-    `on_sent` is called when the connection stands, TLS included, right before head and body are written to it.
+    `on_sent` is called when the connection stands, TLS included, right before head and body are written to it. `kept` None:
+    over a connection of its own, which is closed at the end. Else over one that was kept, if there is any: should that turn
+    out dead before anything of an answer came, the request is sent once more, over one of its own.
 
     Raises:
         AttemptError: no connection, no first byte of an answer's body in time, or a status that is no answer.
         NotRecordedError: `on_sent` failed.
 
     """
-    loop = asyncio.get_running_loop()
-    limit = asyncio.timeout(outgoing.connect_timeout)
-    released = False
-
-    async def release(*_: object) -> None:
-        nonlocal released
-        try:
-            on_sent(outgoing.sent_to)
-        except Exception as error:  # whatever it is, what is not recorded is not sent
-            raise NotRecordedError(type(error).__name__) from error
-        released = True
-        seconds = outgoing.first_byte_timeout
-        limit.reschedule(None if seconds is None else loop.time() + seconds)
-
+    progress = _Progress(outgoing, on_sent)
     async with AsyncExitStack() as held:
-        session = await held.enter_async_context(_session(outgoing, tls, release))
+        sessions = kept.session(outgoing, tls) if kept else session_to(outgoing.addresses, tls)
+        session = await held.enter_async_context(sessions)
         try:
-            async with limit:
-                response = await session.request(
-                    outgoing.method,
-                    outgoing.url,
-                    data=io.BytesIO(outgoing.body) if outgoing.body else None,
-                    headers=CIMultiDict(outgoing.headers),
-                    allow_redirects=False,
-                )
+            async with progress.limit:
+                try:
+                    response = await _asked(session, outgoing, progress)
+                except (aiohttp.ClientConnectionError, OSError):
+                    if not progress.was_reused:
+                        raise
+                    progress.begins_anew()
+                    fresh = await held.enter_async_context(session_to(outgoing.addresses, tls))
+                    response = await _asked(fresh, outgoing, progress)
                 held.callback(response.close)
                 _check_status(outgoing, response.status)
                 first = await response.content.readany()
         except TimeoutError:
-            raise AttemptError(_too_late(outgoing, released=released)) from None
+            raise AttemptError(_too_late(outgoing, released=progress.was_released)) from None
         except (*BROKEN, ValueError) as error:  # ValueError: what no URL and no header can hold
-            raise AttemptError(_why(error, released=released)) from error
+            raise AttemptError(_why(error, released=progress.was_released)) from error
         headers = tuple((_text(name), _text(value)) for name, value in response.raw_headers)
         yield Answer(response.status, response.reason or "", headers, outgoing.last, first, lambda: _read(response))
 
 
-def _session(
-    outgoing: Outgoing, tls: ssl.SSLContext | Literal[True], release: Callable[..., Any]
-) -> aiohttp.ClientSession:
-    trace = aiohttp.TraceConfig()
-    trace.on_request_headers_sent.append(release)
-    connector = aiohttp.TCPConnector(
-        resolver=_Judged(outgoing.addresses),
-        use_dns_cache=False,
-        ssl=tls,
-        # A connection that was kept may be dead: it would take the body, and it would count as sent.
-        force_close=True,
+async def _asked(session: aiohttp.ClientSession, outgoing: Outgoing, progress: _Progress) -> aiohttp.ClientResponse:
+    return await session.request(
+        outgoing.method,
+        outgoing.url,
+        data=io.BytesIO(outgoing.body) if outgoing.body else None,
+        headers=CIMultiDict(outgoing.headers),
+        allow_redirects=False,
+        trace_request_ctx=progress,
     )
-    return aiohttp.ClientSession(
-        connector=connector,
-        auto_decompress=False,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        # What the environment names as a proxy may be this very proxy.
-        trust_env=False,
-        timeout=aiohttp.ClientTimeout(total=None),
-        trace_configs=[trace],
-        skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
-        max_line_size=LONGEST_HEADER,
-        max_field_size=LONGEST_HEADER,
-    )
-
-
-class _Judged(AbstractResolver):
-    """Leads to the addresses that were looked at before, whatever the name means by now."""
-
-    def __init__(self, addresses: tuple[Address, ...]) -> None:
-        self._addresses = addresses
-
-    async def resolve(
-        self,
-        host: str,
-        port: int = 0,
-        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 - each address says it itself
-    ) -> list[ResolveResult]:
-        return [
-            ResolveResult(
-                hostname=host,
-                host=str(address),
-                port=port,
-                family=socket.AF_INET6 if address.version == 6 else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-            )
-            for address in self._addresses
-        ]
-
-    async def close(self) -> None:
-        """Nothing is held."""
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

@@ -74,6 +74,7 @@ def _dispatch(options: argparse.Namespace, rest: list[str]) -> int:
         "ledger": lambda config: ledger(config, options),
         "recall": lambda config: recall(config, options),
         "compact": lambda config: compact(config, options),
+        "mcp": lambda config: mcp(config, options),
     }
     try:
         return commands[options.command](load_config(options.config))
@@ -152,6 +153,11 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("client", metavar="CLIENT", help="a client of the configuration")
     command.add_argument("session", metavar="SESSION", nargs="?", help="one session (default: all that are over)")
     command.add_argument("--again", action="store_true", help="also what is summarised already")
+
+    command = commands.add_parser(
+        "mcp", parents=[configured], help="an MCP server on stdin and stdout: one client's recall"
+    )
+    command.add_argument("--client", metavar="NAME", required=True, help="a client of the configuration")
     return parser
 
 
@@ -250,6 +256,12 @@ def compact(config: Config, options: argparse.Namespace) -> int:
     from addons import compact_command  # noqa: PLC0415
 
     return compact_command.compact(config, options.client, options.session, again=options.again)
+
+
+def mcp(config: Config, options: argparse.Namespace) -> int:
+    from addons import mcp_command  # noqa: PLC0415
+
+    return mcp_command.serve(config, options.client)
 
 
 def run_with(config: Config, command: Sequence[str], *, client: str | None) -> int:

@@ -1,16 +1,22 @@
-"""What `GET api/clients` says: the clients, configured and seen, and the lines that point each at the proxy."""
+"""What `GET api/clients` says: the clients, configured and seen, the lines that point each at the proxy, and those that
+give it its memory.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from addons.certificates import Certificates
 from addons.clients import ClientConfig, MatchConfig
 from addons.config import Config
-from addons.env import COMMANDS, SHELLS, ClientError, render, variables, way_for
+from addons.env import COMMANDS, SHELLS, ClientError, program_of, render, variables, way_for
 from addons.record import OTHERS, Seen
 from memory.exchange import timestamp
+from web.mcp_lines import stdio_lines
 
 PROGRAMS = {"claude-code": "Claude Code", "codex": "Codex", "gemini-cli": "Gemini CLI"}
 """The names of the clients in `env.COMMANDS`, as people say them."""
@@ -52,6 +58,35 @@ def lines_json(
             line["shells"] = {shell: render(shell, values) for shell in SHELLS}
         found.append(line)
     return found
+
+
+def mcp_json(config: Config) -> list[dict[str, Any]]:
+    """How each client with a memory meets it. `inside`: without MCP; else `lines` are those that need no token.
+
+    `program` is the one that the client is, where it is known.
+    """
+    return [
+        {
+            "client": client.slug,
+            "inside": remembers_inside(config, client.slug),
+            "program": PROGRAMS.get(program_of(client) or ""),
+            "lines": [line.to_json() for line in stdio_lines(mcp_command(client.slug, config.file))],
+        }
+        for client in config.clients
+        if client.memory_enabled
+    ]
+
+
+def remembers_inside(config: Config, client: str) -> bool:
+    """Whether the memory of a client, by its slug, comes inside its conversations, so that it needs no MCP."""
+    return any(one.slug == client and one.mode == "mcp_via_llm" for one in config.clients)
+
+
+def mcp_command(client: str, file: Path | None) -> list[str]:
+    """What starts `mitmemory mcp` for a client, by its slug, whatever the folder and the PATH are."""
+    installed = Path(sys.executable).with_name("mitmemory.exe" if os.name == "nt" else "mitmemory")
+    program = str(installed) if installed.exists() else "mitmemory"
+    return [program, "mcp", "--client", client, *(["--config", str(file.absolute())] if file else [])]
 
 
 def _client(client: ClientConfig, seen: Seen, *, is_configured: bool = True) -> dict[str, Any]:

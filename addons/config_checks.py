@@ -22,6 +22,8 @@ KINDS = {
     "ClaudeCode": "claude_code",
     "knowledge_graph": "knowledge_graph",
     "KnowledgeGraph": "knowledge_graph",
+    "conversations": "conversations",
+    "Conversations": "conversations",
 }
 """What a source's `type` may say for the built-in kinds, in this project's spelling and in the seed's."""
 
@@ -73,7 +75,10 @@ def kind(value: Value) -> str | None:
         value.fault(f"`{written}` names no class", "write it like `package.module:ClassName`")
         return None
     mend = did_you_mean(written, (*tuple(KINDS)[::2], *installed))
-    mend = mend or "write `markdown`, `claude_code`, `knowledge_graph`, or `package.module:ClassName` for your own"
+    mend = (
+        mend
+        or "write `markdown`, `claude_code`, `knowledge_graph`, `conversations`, or `package.module:ClassName` for your own"
+    )
     value.fault(f"`{written}` is no type of source", mend)
     return None
 

@@ -54,9 +54,6 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
 }
 """The variables that they read themselves."""
 
-LATER = ("recall_tool_name",)
-"""What does nothing yet, and is refused where it says anything but its default."""
-
 LANGUAGES: tuple[Language, ...] = get_args(Language.__value__)
 
 _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -86,9 +83,6 @@ class ConversationsReader:
             compaction=self._compaction(section.section("compaction")),
         )
         section.close()
-        for key in LATER:
-            if (value := section.get(key)) and getattr(config, key) != getattr(default, key):
-                value.fault(f"not yet: this version has no use for `{key}`", "leave it out")
         return config
 
     def _embedding(self, section: Section) -> EmbeddingConfig:

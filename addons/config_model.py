@@ -15,6 +15,7 @@ from addons.clients import ClientConfig
 from addons.config_values import DAY, HOUR, MIB, Address, Upstream, expand_path
 from addons.providers import ProviderConfig
 from addons.targets import TargetConfig
+from memory.conversations.recall_tool import DEFAULT_NAME
 from memory.rules import Rule
 from memory.rules.book import Unscanned
 
@@ -128,7 +129,7 @@ class ConversationsConfig:
     embedding: EmbeddingConfig = EmbeddingConfig()
     milvus: MilvusConfig | None = None
     """None: a Milvus Lite database for each client."""
-    recall_tool_name: str = "MemoryRecall"
+    recall_tool_name: str = DEFAULT_NAME
     search_top_k: int = 5
     redact_secrets: bool = True
     language: Language = "english"
@@ -182,6 +183,13 @@ class Config:
     def remembered(self) -> frozenset[str]:
         """The slugs of the clients whose conversations are recorded."""
         return frozenset(client.slug for client in self.clients if client.memory_enabled)
+
+    @property
+    def looped(self) -> frozenset[str]:
+        """The slugs of the clients whose models can search the memory inside the conversation."""
+        return frozenset(
+            client.slug for client in self.clients if client.memory_enabled and client.mode == "mcp_via_llm"
+        )
 
     @property
     def conversations_directory(self) -> Path | None:

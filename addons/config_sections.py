@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,8 @@ class SectionReader:
         self._listeners = Listeners()
         self._clients = ClientReader(self._listeners)
         self._rules = config_rules.RuleReader()
+        self._unplaced: list[Value] = []
+        """Sources of conversations that name no place."""
 
     def config(self, top: Section) -> Config:
         config = Config(
@@ -77,6 +80,7 @@ class SectionReader:
             file=self._file,
         )
         top.close()
+        config = self._placed(config)
         providers = ProviderTable(config.providers)
         self._clients.check(
             providers, has_state=config.state is not None, has_memory=config.conversations_directory is not None
@@ -136,10 +140,27 @@ class SectionReader:
             sources.append(source)
         return tuple(sources)
 
+    def _placed(self, config: Config) -> Config:
+        """Sources of conversations are where those are kept, unless they say otherwise."""
+        directory = config.conversations_directory
+        if directory is None:
+            for item in self._unplaced:
+                item.fault("`path` is missing", "say where the conversations are, or set `state`")
+        placed = tuple(
+            replace(source, path=directory)
+            if directory is not None and (source.kind, source.path) == ("conversations", Path())
+            else source
+            for source in config.memory.sources
+        )
+        return replace(config, memory=replace(config.memory, sources=placed))
+
     def _source_path(self, item: Value, section: Section, kind: str | None) -> Path | None:
         path = section.read_optional("path", self._path)
         if not section.lacks("path"):
             return path
+        if kind == "conversations":
+            self._unplaced.append(item)
+            return None
         if kind != "claude_code":
             if kind:
                 item.fault("`path` is missing", "say where the notes are")

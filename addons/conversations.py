@@ -231,9 +231,10 @@ def engine_settings(config: ConversationsConfig, environment: Mapping[str, str])
 
 def _folder_of(store: Store, client: str) -> Path:
     """Of a client that has a folder: whoever looks for what has changed makes none. Raises OSError."""
-    if client not in store.clients():
+    memory = store.existing(client)
+    if memory is None:
         raise FileNotFoundError(ENOENT, "there is no such client any more", client)
-    return store.folder_of(client)
+    return memory.folder
 
 
 def _slugs(config: Config) -> frozenset[str]:

@@ -86,6 +86,12 @@ def way_for(config: Config, proxy: str, client: str | None, command: str | None 
     return _way_of(config, proxy, entry, command)
 
 
+def program_of(client: ClientConfig) -> str | None:
+    """Which of the known programs a client is, by its User-Agent or its name."""
+    told = client_of(client.match.user_agent) if client.match.user_agent else ""
+    return next((program for program in (told, client.slug) if program in _NEEDS), None)
+
+
 def variables(way: Way, certificates: Certificates, environ: Mapping[str, str]) -> dict[str, str]:
     """Name -> value. `environ` is what is set so far: hosts that are kept out of proxies there stay out."""
     if way.base_url:

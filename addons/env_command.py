@@ -10,14 +10,16 @@ import sys
 from pathlib import Path
 
 from addons.certificates import KEY_BITS, Certificates, ensure_certificates
+from addons.client_states import PROGRAMS, mcp_command, remembers_inside
 from addons.clients import hmac_of
 from addons.config import Config
 from addons.config_values import parse_listen
-from addons.env import SHELLS, ClientError, Shell, render, variables, way_for
+from addons.env import SHELLS, ClientError, Shell, program_of, render, variables, way_for
 from addons.env_system import system_commands
 from addons.exits import FAILED, OK, WRONG_INPUT
 from addons.own_key import load_or_make_key
 from addons.presence import Presence, config_name, running_suites
+from web.mcp_lines import stdio_lines
 
 
 def env(config: Config, *, shell: Shell | None, client: str | None, system: bool) -> int:
@@ -44,9 +46,27 @@ def env(config: Config, *, shell: Shell | None, client: str | None, system: bool
         return OK
     chosen = shell or _shell_of(os.environ.get("SHELL", ""))
     print(render(chosen, variables(way, certificates, os.environ)), end="")
+    print("".join(f"# {line}\n" for line in memory_lines(config, client)), end="")
     if sys.stdout.isatty():
         print(_HOW[chosen], file=sys.stderr)
     return OK
+
+
+def memory_lines(config: Config, client: str | None) -> list[str]:
+    """How a client, by its name or slug, meets its memory; none for a client that has none."""
+    entry = next((one for one in config.clients if client in {one.name, one.slug}), None)
+    if entry is None or not entry.memory_enabled:
+        return []
+    if remembers_inside(config, entry.slug):
+        return ["Its memory comes inside its conversations: nothing more need be set up."]
+    program = PROGRAMS.get(program_of(entry) or "")
+    lines = [line for line in stdio_lines(mcp_command(entry.slug, config.file)) if program in {None, line.program}]
+    return [
+        "Its memory as an MCP server, which asks the suite that runs:",
+        *(part for line in lines for part in ("", f"{line.program}, {line.where}:", *line.text.splitlines())),
+        "",
+        "The same over HTTP needs a token, which the Setup page makes.",
+    ]
 
 
 def show_hmac(config: Config) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from addons.config import SourceConfig
+from addons.config import Config, SourceConfig
 from addons.config_checks import KINDS
 from addons.config_editing import Entry
 from addons.config_values import expand_path
@@ -78,9 +78,9 @@ class FileSettings:
             raise NotChangedError(
                 "changed", f"{before.file} was changed meanwhile: load the page again, then try again"
             )
-        after = self._file.edit(before, SOURCES, entries_for(before.config.memory.sources, sources, self._file.target))
+        after = self._file.edit(before, SOURCES, entries_for(before.config, sources, self._file.target))
         if not self._allowed:
-            why = refused(before.config.memory.sources, after.config.memory.sources, _claude_code())
+            why = refused(before.config.memory.sources, after.config.memory.sources, _places(before.config))
             if why is not None:
                 raise NotChangedError("refused", why)
         if after.data != before.data:
@@ -108,42 +108,46 @@ class FileSettings:
         }
 
 
-def entries_for(before: Sequence[SourceConfig], sources: Sequence[Mapping[str, Any]], file: Path) -> list[Entry]:
+def entries_for(config: Config, sources: Sequence[Mapping[str, Any]], file: Path) -> list[Entry]:
     """The entries of mitm.yaml for these sources: those that stand there stay as they are written, but for what differs.
 
     Told again are they by their name, else by their kind and place (a new name).
     """
+    before = config.memory.sources
+    paths = [_path(source, file, _places(config)) for source in sources]
     left = dict(enumerate(before))
     found: dict[int, int] = {}
     for same in (_same_name, _same_place):
         for number, source in enumerate(sources):
-            at = next((at for at, one in left.items() if number not in found and same(one, source, file)), None)
+            at = next(
+                (at for at, one in left.items() if number not in found and same(one, source, paths[number])), None
+            )
             if at is not None:
                 found[number] = at
                 del left[at]
     return [
-        Entry(found[number], _differences(before[found[number]], source, file))
+        Entry(found[number], _differences(before[found[number]], source, paths[number]))
         if number in found
         else Entry(None, _new(source))
         for number, source in enumerate(sources)
     ]
 
 
-def _same_name(one: SourceConfig, source: Mapping[str, Any], _: Path) -> bool:
+def _same_name(one: SourceConfig, source: Mapping[str, Any], _: Path | None) -> bool:
     return one.name.lower() == str(source["name"]).lower()
 
 
-def _same_place(one: SourceConfig, source: Mapping[str, Any], file: Path) -> bool:
-    return (one.kind, one.path) == (_kind(source), _path(source, file))
+def _same_place(one: SourceConfig, source: Mapping[str, Any], path: Path | None) -> bool:
+    return (one.kind, one.path) == (_kind(source), path)
 
 
-def _differences(one: SourceConfig, source: Mapping[str, Any], file: Path) -> dict[str, object]:
+def _differences(one: SourceConfig, source: Mapping[str, Any], path: Path | None) -> dict[str, object]:
     changes: dict[str, object] = {}
     if source["name"] != one.name:
         changes["name"] = source["name"]
     if _kind(source) != one.kind:
         changes["type"] = source["kind"]
-    if _path(source, file) != one.path:
+    if path != one.path:
         changes["path"] = source["path"]
     for key, old in (("exclude", one.exclude), ("extensions", one.extensions)):
         if tuple(source[key]) != old:
@@ -166,14 +170,19 @@ def _kind(source: Mapping[str, Any]) -> str:
     return KINDS.get(written, written)
 
 
-def _path(source: Mapping[str, Any], file: Path) -> Path | None:
+def _path(source: Mapping[str, Any], file: Path, places: Mapping[str, Path | None]) -> Path | None:
     """None: it names no place; the checks of mitm.yaml say so."""
     if source["path"] is None:
-        return _claude_code() if _kind(source) == "claude_code" else None
+        return places.get(_kind(source))
     try:
         return expand_path(source["path"], file.absolute().parent, os.environ)
     except ValueError:
         return None
+
+
+def _places(config: Config) -> dict[str, Path | None]:
+    """Where the kinds of sources are that need not say so; None: nowhere."""
+    return {"claude_code": _claude_code(), "conversations": config.conversations_directory}
 
 
 def _claude_code() -> Path | None:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from mitmproxy import http
 
+from addons.loop.dialect import Dialect, Offered
 from addons.wire.answer import Answer
 from addons.wire.facts import RequestFacts
 from memory.body import Body
+from memory.conversations.recall_tool import RecallTool
 from memory.conversations.said import Message, Prepared
 from memory.exchange import Exchange
 from memory.note_library import Snapshot
@@ -35,6 +37,15 @@ class Asked:
     """The answer to it that was written down last."""
 
 
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """A request that offers the recall tool to the model."""
+
+    dialect: Dialect
+    offered: Offered
+    tool: RecallTool
+
+
 class Flows:
     """The exchange of each flow that is a request to a model, until it has been answered or has failed.
 
@@ -53,6 +64,7 @@ class Flows:
         self._heard: dict[str, Heard] = {}
         self._asked: dict[str, Asked] = {}
         """Exchange -> what it said; only of clients that have a memory."""
+        self._offerings: dict[str, Offering] = {}
 
     def begin(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
         self._exchanges.setdefault(flow.id, []).append(exchange)
@@ -87,6 +99,14 @@ class Flows:
     def asked_of(self, exchange: Exchange) -> Asked | None:
         """None: it is not remembered."""
         return self._asked.get(exchange.id)
+
+    def offer(self, exchange: Exchange, offering: Offering) -> None:
+        """Keep how a request offers the recall tool until its answer is over."""
+        self._offerings[exchange.id] = offering
+
+    def offering_of(self, exchange: Exchange) -> Offering | None:
+        """None: it does not offer it."""
+        return self._offerings.get(exchange.id)
 
     def scanned_for(self, flow: http.HTTPFlow, notes: Snapshot) -> None:
         """Keep what notes a request was scanned for: rules are asked about those, and they are withheld."""
@@ -135,7 +155,7 @@ class Flows:
         if not under_way:
             return None
         exchange = under_way.pop()
-        for kept in (self._lanes, self._heard, self._asked):
+        for kept in (self._lanes, self._heard, self._asked, self._offerings):
             kept.pop(exchange.id, None)
         if not under_way:
             del self._exchanges[flow.id]

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple, Protocol
 
 from aiohttp import web
 
-from addons.attempt import AttemptError, attempt
+from addons.attempt import Answer, AttemptError, OnSent, attempt
 from addons.faults import traced
 from addons.guard import is_this_machine
 from addons.outgoing import (
@@ -28,11 +28,11 @@ from addons.outgoing import (
     outgoing_to_origin,
     outgoing_to_target,
 )
-from addons.passing import add_nothing, pass_on
-from addons.refusals import Refusal, refusal
+from addons.passing import add_nothing, pass_on, told
+from addons.refusals import refusal
+from addons.sessions import KeptSessions, Tls
 from addons.tickets import TICKET_SECONDS, Tickets
 from addons.trust import Trust
-from memory.exchange import SentTo
 from web.server import ServerLog
 
 logger = logging.getLogger(__name__)
@@ -53,11 +53,21 @@ class Failure(NamedTuple):
     reason: str
 
 
-type OnSent = Callable[[SentTo], None]
 type Otherwise = Callable[[tuple[Failure, ...]], Awaitable[Origin | str]]
 """Asked when no target has answered: the provider itself, or what the client is told instead."""
 type BodyFor = Callable[[LocatedTarget], Awaitable[bytes | None]]
 """Asked when it is a target's turn: what it gets, not encoded; None: the body as it came. Raises UnsuitableError: nothing."""
+type Begin = Callable[[Outgoing, OnSent], AbstractAsyncContextManager[Answer]]
+"""Makes an attempt, as `attempt.attempt` does, where the request it was made for went."""
+
+
+class Answering(Protocol):
+    """Answers a request in a way of its own."""
+
+    async def __call__(
+        self, request: web.Request, outgoing: Outgoing, begin: Begin, on_sent: OnSent
+    ) -> web.StreamResponse:
+        """Raises AttemptError as long as the client has been told nothing: then it is the next one's turn."""
 
 
 class Door(NamedTuple):
@@ -76,6 +86,7 @@ class _Expected:
     on_sent: OnSent
     otherwise: Otherwise | None
     body_for: BodyFor | None
+    answering: Answering | None
 
 
 class Gateway:
@@ -106,6 +117,7 @@ class Gateway:
         self._largest_body = largest_body
         self._environ = environ
         self._tickets: Tickets[_Expected] = Tickets(seconds=ticket_seconds)
+        self._kept = KeptSessions()
         self._runner: web.AppRunner | None = None
         self.port: int | None = None
         """None: it does not listen."""
@@ -139,6 +151,7 @@ class Gateway:
         self._tickets.clear()
         if runner is not None:
             await runner.cleanup()
+        await self._kept.close()
 
     def open(
         self,
@@ -148,17 +161,19 @@ class Gateway:
         on_sent: OnSent,
         otherwise: Otherwise | None = None,
         body_for: BodyFor | None = None,
+        answering: Answering | None = None,
     ) -> Door:
         """Expect a request, once and within seconds. What is then sent is `request`, whatever body comes in by the door.
 
         The targets are tried in their order, those that do not speak the protocol left out. Each gets what `body_for` says
         (None: all of it). `on_sent` is called for each
         that receives the body, right before it does; a fault in it ends the request unsent. `otherwise` None: a refusal
-        that names the targets and what was wrong with them. Raises RuntimeError if the gateway does not listen.
+        that names the targets and what was wrong with them. `answering` None: the answer is passed on as it comes; else it is asked,
+        and connections to the provider are kept for the next request. Raises RuntimeError if the gateway does not listen.
         """
         if self.port is None:
             raise RuntimeError("the gateway does not listen")
-        ticket = self._tickets.issue(_Expected(request, tuple(targets), on_sent, otherwise, body_for))
+        ticket = self._tickets.issue(_Expected(request, tuple(targets), on_sent, otherwise, body_for, answering))
         return Door(HOST, self.port, f"/{ticket.token}", ticket.proof)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
@@ -174,7 +189,7 @@ class Gateway:
             return await self._answer(request, expected)
         except Exception as error:  # noqa: BLE001 - it must end as an answer that no SDK repeats, and never as a body sent
             logger.error("A request could not be led to a target: %s", traced(error))  # noqa: TRY400 - without its message
-            return _refused(
+            return told(
                 refusal(
                     expected.request.protocol,
                     f"mitmemory could not send this request on, because of a fault of its own ({type(error).__name__})",
@@ -189,25 +204,34 @@ class Gateway:
                 outgoing = await outgoing_to_target(
                     expected.request.with_body(body), located, environ=self._environ, largest_body=self._largest_body
                 )
-                return await self._try(request, outgoing, expected.on_sent)
+                return await self._try(request, outgoing, expected)
             except (UnsuitableError, AttemptError) as error:
                 logger.warning("Target %s %s", located.target.name, error)
                 failures.append(Failure(located.target.name, str(error)))
         then = await (expected.otherwise or _say_why)(tuple(failures))
         if isinstance(then, str):
-            return _refused(refusal(expected.request.protocol, then))
+            return told(refusal(expected.request.protocol, then))
         outgoing = await outgoing_to_origin(expected.request, then, connect_timeout=ORIGIN_CONNECT_TIMEOUT)
         try:
-            return await self._try(request, outgoing, expected.on_sent)
+            return await self._try(request, outgoing, expected)
         except AttemptError as error:
             # As through the proxy alone: the client may try again.
             answer = refusal(expected.request.protocol, f"{then.host} {error}")
-            return _refused(answer._replace(status=502))
+            return told(answer._replace(status=502))
 
-    async def _try(self, request: web.Request, outgoing: Outgoing, on_sent: OnSent) -> web.StreamResponse:
+    async def _try(self, request: web.Request, outgoing: Outgoing, expected: _Expected) -> web.StreamResponse:
         self._refuse_loop(outgoing)
-        async with attempt(outgoing, self._tls(outgoing), on_sent=on_sent) as answer:
-            return await pass_on(answer, request)
+        tls, on_sent = self._tls(outgoing), expected.on_sent
+        if expected.answering is None:
+            async with attempt(outgoing, tls, on_sent=on_sent) as answer:
+                return await pass_on(answer, request)
+        # A target must not count as one that received the body when it was only a dead connection that did.
+        kept = self._kept if outgoing.last else None
+
+        def begin(sent: Outgoing, on_sent: OnSent) -> AbstractAsyncContextManager[Answer]:
+            return attempt(sent, tls, on_sent=on_sent, kept=kept)
+
+        return await expected.answering(request, outgoing, begin, on_sent)
 
     def _refuse_loop(self, outgoing: Outgoing) -> None:
         """Raise AttemptError if this leads to the suite itself: its proxy, its pages, or this gateway."""
@@ -215,7 +239,7 @@ class Gateway:
         if outgoing.url.port in ports and any(is_this_machine(address) for address in outgoing.addresses):
             raise AttemptError("is mitmemory itself")
 
-    def _tls(self, outgoing: Outgoing) -> ssl.SSLContext | Literal[True]:
+    def _tls(self, outgoing: Outgoing) -> Tls:
         if outgoing.url.scheme != "https":
             return True
         try:
@@ -227,7 +251,3 @@ class Gateway:
 async def _say_why(failures: tuple[Failure, ...]) -> str:
     tried = "; ".join(f"{one.target} {one.reason}" for one in failures) or "there is none"
     return f"mitmemory sent this request to no model, because no target could take it: {tried}"
-
-
-def _refused(answer: Refusal) -> web.Response:
-    return web.Response(status=answer.status, headers=answer.headers, body=answer.body)

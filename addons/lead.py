@@ -45,7 +45,7 @@ class Lead:
     async def on(self, flow: http.HTTPFlow, exchange: Exchange, case: Case) -> Sequence[Failure] | None:
         """Lead a request to the targets of its rules."""
         # As it is now: later it will have been led away.
-        place, origin = exchange.to, self._origin(flow, exchange)
+        place, origin = exchange.to, origin_of(flow, exchange, self._providers, self._dial)
 
         async def otherwise(failures: Sequence[Failure]) -> Origin | str:
             settled = await case.settled(case.unreachable)
@@ -114,18 +114,20 @@ class Lead:
         exchange.decision = decisions[0]
         return None
 
-    def _origin(self, flow: http.HTTPFlow, exchange: Exchange) -> Origin:
-        request = flow.request
-        provider = self._providers.find(request.host, request.port)
-        host, port = self._dial(request.host, request.port) or (request.host, request.port)
-        return Origin(
-            provider.connect_to.scheme if provider and provider.connect_to else request.scheme,
-            request.host,
-            port,
-            SentTo(exchange.model, exchange.to, exchange.upstream),
-            dialled=host,
-            host_header=request.host_header,
-        )
+
+def origin_of(flow: http.HTTPFlow, exchange: Exchange, providers: ProviderTable, dial: Dial) -> Origin:
+    """The provider that a request is for, as long as it has not been led elsewhere."""
+    request = flow.request
+    provider = providers.find(request.host, request.port)
+    host, port = dial(request.host, request.port) or (request.host, request.port)
+    return Origin(
+        provider.connect_to.scheme if provider and provider.connect_to else request.scheme,
+        request.host,
+        port,
+        SentTo(exchange.model, exchange.to, exchange.upstream),
+        dialled=host,
+        host_header=request.host_header,
+    )
 
 
 def settle(exchange: Exchange, settled: Settled) -> None:

@@ -6,7 +6,7 @@ machine read, or code run: what is read is said in mitm.yaml, by whoever may wri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from addons.config import SourceConfig
@@ -15,15 +15,17 @@ from memory.sources import KINDS
 HOW = "add it to mitm.yaml by hand, or set dashboard.allow_process_settings to true there and restart mitmemory"
 
 
-def refused(before: Sequence[SourceConfig], after: Sequence[SourceConfig], claude_code: Path | None) -> str | None:
+def refused(
+    before: Sequence[SourceConfig], after: Sequence[SourceConfig], places: Mapping[str, Path | None]
+) -> str | None:
     """Why these sources may not take the place of those; None: they may.
 
-    A source may be renamed, switched on and off, and read less of. `claude_code` is the place where Claude Code keeps
-    its memory unless told otherwise: a source for it may always be added.
+    A source may be renamed, switched on and off, and read less of. `places` are those of the kinds that need not name
+    one: a source for such a kind at its own place may always be added.
     """
     for source in after:
         same_place = [one for one in before if (one.kind, one.path) == (source.kind, source.path)]
-        if not same_place and (source.kind, source.path) == ("claude_code", claude_code):
+        if not same_place and source.path == places.get(source.kind):
             same_place.append(SourceConfig(source.name, source.kind, source.path))
         if why := None if same_place else _new_place(source, before):
             return why

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from mitmproxy import http
 
 from addons.flows import Flows
 from memory.activity import Activity
-from memory.exchange import By, Exchange, SentTo, Sighting
+from memory.exchange import By, Exchange, Scan, SentTo, Sighting
 from memory.exposure import Exposure
 
 MOST_CONVERSATIONS = 10_000
@@ -207,7 +207,8 @@ class Record:
     def _note_sent(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
         server = flow.server_conn
         stands = server.timestamp_tcp_setup and (server.timestamp_tls_setup or not server.tls)
-        if stands and not exchange.sent_to and exchange.decision.action not in ("block", "redirect", "hold"):
+        is_sent = exchange.decision.action not in ("block", "redirect", "hold")
+        if stands and is_sent and not exchange.sent_to and not exchange.is_led:
             self.sent(exchange, SentTo(exchange.model, exchange.to, exchange.upstream))
 
     def sent(self, exchange: Exchange, sent: SentTo) -> None:
@@ -220,6 +221,19 @@ class Record:
             # Written down now: an answer may take minutes, and a crash must not forget who got the body.
             self._activity.put(exchange)
 
+    def recalled(self, exchange: Exchange, sightings: Sequence[Sighting], sent: SentTo) -> None:
+        """A model receives memories that it has searched for. A note in them counts as one in the request, which has counted
+        those that it carries itself.
+        """
+        carried = {one.note for one in exchange.shared if one.by == "content"}
+        new = self._carried.marked(exchange, [one for one in sightings if one.note not in carried])
+        exchange.scan = _joined(exchange.scan, new)
+        exchange.left = exchange.left and _joined(exchange.left, new)
+        self._carried.add(exchange)
+        if self._count:
+            self._exposure.record(new, sent, datetime.now(UTC))
+            self._activity.put(exchange)
+
     def _finish(self, exchange: Exchange) -> None:
         exchange.finished_at = datetime.now(UTC)
         self.hits.update({part.rule for part in exchange.decision.parts})
@@ -227,6 +241,12 @@ class Record:
 
     def _publish(self, exchange: Exchange) -> None:
         self._events.publish("activity", self._activity.put(exchange))
+
+
+def _joined(scan: Scan, sightings: Iterable[Sighting]) -> Scan:
+    """With what was found beside a body; that says more of a note than the mere name of it."""
+    found = {one.note: one for one in (*scan.sightings, *sightings)}
+    return replace(scan, sightings=tuple(found.values()))
 
 
 def _client_left(flow: http.HTTPFlow) -> bool:

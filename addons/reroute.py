@@ -13,7 +13,7 @@ from mitmproxy import http
 from mitmproxy.connection import Server
 from mitmproxy.proxy import server_hooks
 
-from addons.gateway import HOST, PROOF_HEADER, BodyFor, Door, Gateway, Otherwise
+from addons.gateway import HOST, PROOF_HEADER, Answering, BodyFor, Door, Gateway, Otherwise
 from addons.outgoing import LocatedTarget, ModelRequest
 from memory.exchange import Exchange, SentTo
 
@@ -28,22 +28,31 @@ class _Asked(NamedTuple):
 
 
 class Reroute:
-    """Starts and stops the gateway, and is the only way to it.
+    """Starts and stops the gateway, and is the only way to it. `answering_of` says whose answers are not just passed on.
 
     Its place is before all stages that read a request or an answer. Its hooks are plain functions that schedule the
     work, as those of the sidecar; whoever can, awaits `started` and `stopped`.
     """
 
     def __init__(
-        self, gateway: Gateway, sent: Callable[[Exchange, SentTo], None] = lambda _exchange, _sent: None
+        self,
+        gateway: Gateway,
+        sent: Callable[[Exchange, SentTo], None] = lambda _exchange, _sent: None,
+        answering_of: Callable[[Exchange], Answering | None] = lambda _exchange: None,
     ) -> None:
         self._gateway = gateway
         self._sent = sent
+        self._answering_of = answering_of
         self._asked: dict[str, _Asked] = {}
         self._clients: Counter[str] = Counter()
         """Client connection -> how many of its requests are on their way to the gateway."""
         self.started: asyncio.Task[None] | None = None
         self.stopped: asyncio.Task[None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything can be led to the gateway."""
+        return self._gateway.port is not None
 
     def redirect(
         self,
@@ -51,7 +60,7 @@ class Reroute:
         exchange: Exchange,
         targets: Sequence[LocatedTarget],
         otherwise: Otherwise,
-        body_for: BodyFor,
+        body_for: BodyFor | None = None,
     ) -> None:
         """Send a request, in its `request` hook, to the first of these targets that answers; who received it is told."""
         request = flow.request
@@ -63,8 +72,16 @@ class Reroute:
             exchange.protocol,
             exchange.model,
         )
-        sent = partial(self._sent, exchange)
-        self.lead(flow, self._gateway.open(asked, targets, on_sent=sent, otherwise=otherwise, body_for=body_for))
+        door = self._gateway.open(
+            asked,
+            targets,
+            on_sent=partial(self._sent, exchange),
+            otherwise=otherwise,
+            body_for=body_for,
+            answering=self._answering_of(exchange),
+        )
+        exchange.is_led = True
+        self.lead(flow, door)
 
     def lead(self, flow: http.HTTPFlow, door: Door) -> None:
         """Send this request there, in its `request` hook. Host header and body stay as they are, for all who look on."""

@@ -28,7 +28,7 @@ from mitmproxy.version import VERSION as MITMPROXY_VERSION
 from addons.annotate import Annotate
 from addons.authority import Authority
 from addons.certificates import Certificates, certificates_of
-from addons.client_states import clients_json, lines_json
+from addons.client_states import clients_json, lines_json, mcp_json, remembers_inside
 from addons.clients import ClientTable
 from addons.commands import Commands
 from addons.compaction import CompactionRules
@@ -50,6 +50,9 @@ from addons.identify import Identify
 from addons.inspector import Inspector
 from addons.lean import Lean
 from addons.limits import Limits
+from addons.loop.dialects import dialect_for
+from addons.loop.offer import LeadOffered, Offer
+from addons.loop.searcher import Searcher
 from addons.mends import Mends
 from addons.own_key import load_or_make_key
 from addons.providers import ProviderTable
@@ -72,6 +75,7 @@ from addons.withhold import Withhold
 from memory.activity import Activity
 from memory.activity_file import FILE_NAME
 from memory.activity_store import ActivityStore
+from memory.conversations.recall_tool import RecallTool
 from memory.exchange import Protocol
 from memory.exposure import Exposure
 from memory.held import HeldRequests
@@ -143,6 +147,8 @@ class Suite:
                 ),
                 clients=self.clients,
                 conversations=self.conversations,
+                recall_tool=lambda: RecallTool(self.config.conversations.recall_tool_name),
+                remembers_inside=self._remembers_inside,
                 open_folder=show_folder,
                 settings=self._settings(),
                 held=self.held,
@@ -172,7 +178,25 @@ class Suite:
             trust=Trust(lambda: ctx.options.ssl_verify_upstream_trusted_ca),
             largest_body=config.proxy.max_body,
         )
-        self.reroute = Reroute(gateway, self.record.sent)
+        self.offer = Offer(
+            self.flows,
+            self.providers,
+            Searcher(
+                lambda: self.conversations.memories,
+                self.conversations.recorder_of,
+                self.note_library,
+                rules=lambda: self.decide.rules,
+                is_scanning=lambda: self.scan.enabled,
+                handed=self.record.recalled,
+            ),
+            takes=self._loops,
+            client_of=self.senders.client_of,
+            tool=lambda: RecallTool(self.config.conversations.recall_tool_name),
+            dialect_for=dialect_for,
+            largest_body=config.proxy.max_body,
+            scanner=scanner,
+        )
+        self.reroute = Reroute(gateway, self.record.sent, self.offer.answering_of)
         self.hold = Hold(self.held, self.record.held)
         self.decide = Decide(
             self.flows,
@@ -209,10 +233,12 @@ class Suite:
                 scanner=scanner,
                 remembers=self.remember.remembers,
             ),
+            self.offer,
             self.scan,
             self.decide,
             self.hold,
             self.remember,
+            LeadOffered(self.flows, self.providers, self.reroute, destinations.dial),
             Send(self.providers, destinations),
             Released(self.record.released),
             self.tap,
@@ -245,6 +271,8 @@ class Suite:
     def apply(self, config: Config) -> None:
         """Take over what may change while running: clients, providers, rules, and all of `memory`, whose scan is started."""
         if config.clients != self.config.clients:
+            for client in self.config.looped - config.looped:
+                self.offer.past.forget(client)
             self.config = replace(self.config, clients=config.clients)
             self.senders.table = ClientTable(config.clients, self.client_key)
             self.conversations.apply(self.config)
@@ -316,6 +344,7 @@ class Suite:
                 *self.tap.failures,
                 *self.conversations.warnings,
                 *self.remember.warnings,
+                *self.offer.warnings,
                 *self.hints.warnings,
                 *self.activity.warnings,
             ],
@@ -329,8 +358,12 @@ class Suite:
         return {
             "clients": clients_json(self.config, self.record.clients),
             "lines": lines,
+            "mcp": mcp_json(self.config),
             "conversations": str(directory) if directory else None,
         }
+
+    def _remembers_inside(self, client: str) -> bool:
+        return remembers_inside(self.config, client)
 
     async def _take_over(self, file: Path) -> None:
         await self.reload.look_now(file)
@@ -347,6 +380,15 @@ class Suite:
     def _targets_for(self, protocol: Protocol) -> list[str]:
         """The names of the targets that speak it."""
         return [target.name for target in self.config.targets if protocol in target.protocols]
+
+    def _loops(self, client: str) -> bool:
+        """Whether the model of a client can search its memory inside the conversation, now."""
+        return (
+            self.config.mode == "dispatch"  # else nothing is changed
+            and client in self.config.looped
+            and self.conversations.memories is not None
+            and self.reroute.is_open
+        )
 
     def _is_for_a_provider(self, request: http.Request) -> bool:
         return self.providers.find(request.host, request.port) is not None

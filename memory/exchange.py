@@ -151,6 +151,20 @@ class Usage:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Recalls:
+    """How often the model has searched the memory for its answer, and how many memories were handed to it."""
+
+    searches: int = 0
+    memories: int = 0
+
+    def plus(self, searches: int, memories: int) -> Recalls:
+        return Recalls(self.searches + searches, self.memories + memories)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"searches": self.searches, "memories": self.memories}
+
+
 @dataclass(slots=True)
 class Exchange:
     """One request to a model and its answer. Sizes are bytes of the bodies as they went over the wire."""
@@ -171,7 +185,10 @@ class Exchange:
     left: Scan | None = None
     """What is found in the body that is sent, where something was withheld from it; None: it is sent as it came."""
     decision: Decision = field(default_factory=Decision)
+    is_led: bool = False
+    """It goes through the gateway, which says who receives the body."""
     sent_to: list[SentTo] = field(default_factory=list)
+    recalls: Recalls = Recalls()
     usage: Usage = field(default_factory=Usage)
     request_bytes: int = 0
     response_bytes: int = 0
@@ -201,6 +218,7 @@ class Exchange:
             "decision": self.decision.to_json(),
             "scan": self.scan.to_json(),
             "usage": self.usage.to_json(),
+            "recalls": self.recalls.to_json(),
             "bytes": {"request": self.request_bytes, "response": self.response_bytes},
             "status": self.status,
             "outcome": self.outcome,

@@ -161,7 +161,7 @@ def test_every_message_in_the_page_is_one_that_the_code_gives() -> None:
 
 def test_the_configurations_of_the_page_are_right(tmp_path: Path) -> None:
     entries = "".join(text for name, text in BLOCKS if name == "yaml" and text.startswith("    - "))
-    assert len(yaml.safe_load(entries)) == 2
+    assert len(yaml.safe_load(entries)) == 3
     (tmp_path / "mitm.yaml").write_text(f"memory:\n  sources:\n{entries}")
 
     ran = mitmemory(tmp_path, "check")

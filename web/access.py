@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Literal
 
 type Role = Literal["admin", "read_only"]
+type Who = Role | Literal["client"]
+"""Whom an address is for; `client`: the client that the address names."""
 
 TOKEN_BYTES = 32
 SHORTEST_TOKEN = 16

@@ -14,13 +14,15 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from memory.activity import Activity
+from memory.conversations.recall_tool import RecallTool
 from memory.exposure import Exposure
 from memory.held import HeldRequests
 from memory.map_layout import MapLayout
 from memory.note_library import NoteLibrary
-from web.access import Access, Role
+from web.access import Access, Who
 from web.api import ActivityApi, MapApi, StatusApi
-from web.clients_api import Clients, ClientsApi, no_clients
+from web.client_tokens import ClientTokens
+from web.clients_api import Clients, ClientsApi, McpPlace, no_clients
 from web.communities_api import CommunitiesApi
 from web.compaction_api import CompactionApi
 from web.conversations_api import Conversations, ConversationsApi, NoConversations, OpenFolder, cannot_open
@@ -28,6 +30,7 @@ from web.events import EventHub
 from web.guard import Handler, add_headers, answer_errors, guard
 from web.held_api import HeldApi, TargetsFor
 from web.layout_api import LayoutApi
+from web.mcp_api import McpApi
 from web.pages import page, static_file
 from web.rules_api import NoRules, Rules, RulesApi
 from web.settings import NoSettings, Settings
@@ -42,7 +45,7 @@ class Services:
     """What the dashboard shows and changes. `status` gives the JSON of `GET api/status`.
 
     `clients` gives the JSON of `GET api/clients`, `settings` changes mitm.yaml; `targets` gives the names of the targets
-    that speak a protocol. `open_folder` shows a folder in a window of this machine. `prefix` is the path that everything
+    that speak a protocol. `remembers_inside` says whether the memory of a client comes inside its conversations. `open_folder` shows a folder in a window of this machine. `prefix` is the path that everything
     lies under, as when a reverse proxy shares a host.
     """
 
@@ -57,6 +60,8 @@ class Services:
     targets: TargetsFor = lambda _: ()
     clients: Clients = no_clients
     conversations: Conversations = field(default_factory=NoConversations)
+    recall_tool: Callable[[], RecallTool] = RecallTool
+    remembers_inside: Callable[[str], bool] = lambda _: False
     open_folder: OpenFolder = cannot_open
     settings: Settings = field(default_factory=NoSettings)
     prefix: str = "/"
@@ -78,14 +83,20 @@ class Route(NamedTuple):
     method: str
     path: str
     handler: Handler
-    role: Role
+    role: Who
 
 
-def routes(services: Services, map_api: MapApi, held_api: HeldApi) -> list[Route]:
+def routes(services: Services, map_api: MapApi, held_api: HeldApi, mcp_api: McpApi) -> list[Route]:
     activity_api = ActivityApi(services.activity)
     rules_api = RulesApi(services.rules)
     sources_api = SourcesApi(services.settings)
-    clients_api = ClientsApi(services.clients, services.activity, services.settings)
+    clients_api = ClientsApi(
+        services.clients,
+        services.activity,
+        services.settings,
+        ClientTokens(services.conversations),
+        McpPlace(f"{services.access.origin}{services.root}mcp/", services.remembers_inside),
+    )
     layout_api = LayoutApi(services.map_layout, services.note_library)
     return [
         Route("GET", "", page("memory.html"), "read_only"),
@@ -112,6 +123,8 @@ def routes(services: Services, map_api: MapApi, held_api: HeldApi) -> list[Route
         Route("POST", "api/held/{activityId}", held_api.decide, "admin"),
         Route("GET", "api/clients", clients_api.get, "read_only"),
         Route("PATCH", "api/clients/{client}", clients_api.patch, "admin"),
+        Route("POST", "api/clients/{client}/token", clients_api.make_token, "admin"),
+        *(Route(method, "mcp/{client}", mcp_api.serve, "client") for method in ("POST", "GET", "DELETE")),
         *conversation_routes(services),
         Route("GET", "api/status", StatusApi(services.status, services.access, services.events).get, "read_only"),
     ]
@@ -141,7 +154,7 @@ def conversation_routes(services: Services) -> list[Route]:
 def create_app(services: Services) -> web.Application:
     """The application, ready for a runner. While it runs it tells open pages when the map or what is on hold changes."""
     root = services.root
-    roles: dict[web.AbstractRoute, Role] = {}
+    roles: dict[web.AbstractRoute, Who] = {}
     app = web.Application(
         middlewares=[answer_errors, guard(services.access, root, roles)],
         client_max_size=LARGEST_BODY,
@@ -149,10 +162,14 @@ def create_app(services: Services) -> web.Application:
     app[SERVICES] = services
     map_api = MapApi(services.note_library, services.exposure, services.events)
     held_api = HeldApi(services.held, services.targets, services.events)
-    for route in routes(services, map_api, held_api):
+    mcp_api = McpApi(
+        services.conversations, ClientTokens(services.conversations), services.recall_tool, services.remembers_inside
+    )
+    for route in routes(services, map_api, held_api, mcp_api):
         roles[app.router.add_route(route.method, root + route.path, route.handler)] = route.role
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(end_streams)
+    app.on_shutdown.append(lambda _: mcp_api.aclose())
 
     async def follow_changes(_: web.Application) -> AsyncIterator[None]:
         services.note_library.on_change.append(map_api.tell_change)

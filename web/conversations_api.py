@@ -20,6 +20,9 @@ from memory.conversations.deleting import Deleted, NotGoneError
 from memory.conversations.memories import Memories, RebuildingError, UnusableError
 from memory.conversations.reading import NotThereError
 from memory.conversations.recall import MOST_RESULTS
+from memory.conversations.recall_tool import RECENT
+from memory.conversations.recorder import Recorder
+from memory.conversations.store import Store
 from memory.since import parse_since
 from web.api import read_object
 from web.conversations_json import (
@@ -34,7 +37,7 @@ from web.conversations_json import (
 from web.errors import Refusal
 
 LONGEST_QUERY = 4000
-RECALL_KEYS = frozenset({"query", "after", "before", "limit"})
+RECALL_KEYS = frozenset({"query", "after", "before", "limit", "withoutCurrent"})
 THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "[::1]"})
 FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
 """What a server in between adds: then nobody knows where the browser is."""
@@ -51,6 +54,14 @@ class Conversations(Protocol):
     @property
     def memories(self) -> Memories | None:
         """None: nothing is kept, or it could not be opened."""
+
+    @property
+    def store(self) -> Store | None:
+        """As `memories`."""
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """As `memories`."""
 
     @property
     def compactor(self) -> Compactor | None:
@@ -75,7 +86,7 @@ class Conversations(Protocol):
 class NoConversations:
     """Of a suite that keeps none."""
 
-    memories = compactor = summariser = trouble = directory = None
+    memories = store = recorder = compactor = summariser = trouble = directory = None
 
     def is_on(self, client: str) -> bool | None:  # noqa: ARG002 - whoever it is
         return None
@@ -163,7 +174,7 @@ class ConversationsApi:
         return web.json_response(deleted_json(deleted))
 
     async def recall(self, request: web.Request) -> web.Response:
-        """`POST …/recall` `{query, after, before, limit}`: `{results[], holdings}`, the best first."""
+        """`POST …/recall` `{query, after, before, limit, withoutCurrent}`: `{results[], holdings}`, the best first."""
         client, memories = self._memories(request, must_be_on=True)
         asked = await read_object(request)
         if unknown := sorted(asked.keys() - RECALL_KEYS):
@@ -174,8 +185,13 @@ class ConversationsApi:
         if limit is not None and not (type(limit) is int and 1 <= limit <= MOST_RESULTS):
             raise Refusal(400, "bad_request", f"limit must be a number from 1 to {MOST_RESULTS}")
         after, before = _time(asked, "after"), _time(asked, "before")
+        without_current = asked.get("withoutCurrent", False)
+        if not isinstance(without_current, bool):
+            raise Refusal(400, "bad_request", "withoutCurrent must be true or false")
+        recorder = self._conversations.recorder
         with _refused():
-            found = await memories.recall(client, query, limit=limit, after=after, before=before)
+            own = await asyncio.to_thread(current, recorder, client) if without_current and recorder else None
+            found = await memories.recall(client, query, limit=limit, after=after, before=before, own=own)
         return web.json_response({"results": found.as_json(), "holdings": holdings_json(found.holdings)})
 
     async def rebuild(self, request: web.Request) -> web.Response:
@@ -229,6 +245,11 @@ class ConversationsApi:
         if memories is None:
             raise Refusal(404, "not_found", "nothing has been recorded yet")
         return client, memories
+
+
+def current(recorder: Recorder, client: str) -> tuple[str, int] | None:
+    """The conversation that a client is in now, as far as that can be told. Blocks; raises OSError."""
+    return recorder.latest(client, datetime.now(UTC) - RECENT)
 
 
 def is_of_this_machine(request: web.Request) -> bool:

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
-from web.access import Access, Role
+from web.access import Access, Role, Who
 from web.errors import Refusal, refusal_of
 
 type Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -72,14 +72,19 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
         return Refusal(500, "internal", "something went wrong here; the terminal has the details").response()
 
 
-def guard(access: Access, prefix: str, roles: Mapping[web.AbstractRoute, Role]) -> Middleware:
-    """The middleware that lets a request in. A route that `roles` does not name is for an admin only."""
+def guard(access: Access, prefix: str, roles: Mapping[web.AbstractRoute, Who]) -> Middleware:
+    """The middleware that lets a request in. A route that `roles` does not name is for an admin only; one for a client
+    asks for its token itself, and for nothing else.
+    """
 
     @web.middleware
     async def let_in(request: web.Request, handler: Handler) -> web.StreamResponse:
         check_host(request, access)
         if request.method == "GET" and request.path == prefix and "code" in request.query:
             return come_in(request, access, prefix)
+        if roles.get(request.match_info.route) == "client":
+            check_caller(request)
+            return await handler(request)
         role = role_of(request, access)
         if role is None:
             return ask_to_come_in(request)
@@ -101,6 +106,14 @@ def check_host(request: web.Request, access: Access) -> None:
         raise Refusal(421, "foreign_host", f"open the dashboard as {access.origin}")
 
 
+def check_caller(request: web.Request) -> None:
+    """Refuse a page of another site where only programs have business: whatever it holds, its browser says where it is from."""
+    host = request.headers["Host"].lower()
+    origin = request.headers.get("Origin", f"http://{host}").lower()
+    if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") or origin not in _own(host):
+        raise Refusal(403, "foreign_origin", "this came from a page of another site")
+
+
 def check_origin(request: web.Request, *, api: bool) -> None:
     """Refuse what another site's page sends with the user's cookie.
 
@@ -119,8 +132,13 @@ def check_origin(request: web.Request, *, api: bool) -> None:
     host = request.headers["Host"].lower()
     if origin is None and "Authorization" in request.headers:
         return
-    if origin is None or origin.lower() not in (f"http://{host}", f"https://{host}"):
+    if origin is None or origin.lower() not in _own(host):
         raise refusal
+
+
+def _own(host: str) -> tuple[str, str]:
+    """The origins of our own pages."""
+    return f"http://{host}", f"https://{host}"
 
 
 def role_of(request: web.Request, access: Access) -> Role | None:

@@ -100,6 +100,8 @@ def differences(exchange: Exchange, entry: Entry | None) -> list[str]:
     found = [f"{key} is {entry[key]}, not {value}" for key, value in wanted.items() if entry[key] != value]
     if entry["scan"]["state"] != "complete":
         found.append(f"the scan is {entry['scan']['state']}: {', '.join(entry['scan']['reasons'])}")
+    if exchange.recalled and not entry["recalls"]["memories"]:
+        found.append("nothing was remembered")
     seen = {note["id"]: note for note in entry["notes"]}
     for note, expected in exchange.expected.items():
         if note not in seen:
@@ -126,7 +128,8 @@ def summary(entries: Sequence[Entry]) -> Table:
         place = Text(entry["to"], style="green" if entry["to"] == "local" else "yellow")
         notes = Text("\n").join(note_line(note) for note in entry["notes"]) if entry["notes"] else Text("none", "dim")
         names = [Text(str(entry[key])) for key in ("client", "provider", "model")]
-        table.add_row(*names, place, notes, Text(f"{entry['status']} {entry['outcome']}"))
+        remembered = f", remembered {memories}" if (memories := entry["recalls"]["memories"]) else ""
+        table.add_row(*names, place, notes, Text(f"{entry['status']} {entry['outcome']}{remembered}"))
     return table
 
 

@@ -13,12 +13,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from addons.config import Config, DashboardConfig, MemoryConfig, ProxyConfig, SourceConfig
+from addons.clients import ClientConfig, MatchConfig
+from addons.config import Config, ConversationsConfig, DashboardConfig, MemoryConfig, ProxyConfig, SourceConfig
 from addons.config_values import Address, ConnectTo
 from addons.demo import play
 from addons.demo.authority import make_authority
 from addons.demo.model import ScriptedModel
 from addons.demo.sample import CLAUDE, GRAPH, SOURCE, VAULT
+from addons.demo.script import ASSISTANT
 from addons.greeting import greet
 from addons.launcher import Running, launch
 from addons.providers import ProviderConfig
@@ -38,7 +40,9 @@ def run_demo(*, once: bool) -> int:
         socket.create_server(ANY_PORT) as plain_socket,
     ):
         authority = make_authority(Path(folder))
-        config = demo_config(tls_socket.getsockname()[1], plain_socket.getsockname()[1], authority.authority)
+        config = demo_config(
+            tls_socket.getsockname()[1], plain_socket.getsockname()[1], authority.authority, Path(folder, "memory")
+        )
         show = Show(
             lambda: ScriptedModel(
                 play.demo_script(), tls=authority.server_context(), sock=tls_socket, plain_sock=plain_socket
@@ -54,8 +58,11 @@ def run_demo(*, once: bool) -> int:
     return show.code
 
 
-def demo_config(tls_port: int, plain_port: int, authority: Path) -> Config:
-    """The sample vault and two small memories; every cloud leads to the scripted model's TLS port, and a local Ollama is its plain one."""
+def demo_config(tls_port: int, plain_port: int, authority: Path, conversations: Path) -> Config:
+    """The sample vault and two small memories, and a client that is remembered in the folder `conversations`.
+
+    Every cloud leads to the scripted model's TLS port, and a local Ollama is its plain one.
+    """
     cloud = ConnectTo("https", "127.0.0.1", tls_port)
     return Config(
         proxy=ProxyConfig(
@@ -74,6 +81,10 @@ def demo_config(tls_port: int, plain_port: int, authority: Path) -> Config:
             *(ProviderConfig(name, connect_to=cloud) for name in CLOUD),
             ProviderConfig("ollama", hosts=(f"127.0.0.1:{plain_port}",)),
         ),
+        clients=(
+            ClientConfig("assistant", MatchConfig(user_agent=f"{ASSISTANT}*"), mode="mcp_via_llm", memory_enabled=True),
+        ),
+        conversations=ConversationsConfig(directory=conversations),
         dashboard=DashboardConfig(listen=ANY_PORT),
         state=None,
     )

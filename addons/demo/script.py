@@ -9,11 +9,18 @@ from typing import Any
 
 from addons.demo.reply import FRIENDLY, Reply, Script, ToolCall
 from addons.demo.sample import Expected, SampleVault
+from memory.conversations.recall import HEAD
+from memory.conversations.recall_tool import DEFAULT_NAME
 from memory.exchange import Place, Protocol
 
 ANTHROPIC = "https://api.anthropic.com"
 OPENAI = "https://api.openai.com"
 GEMINI = "https://generativelanguage.googleapis.com"
+
+ASSISTANT = "Assistant/"
+"""What the User-Agent of the client begins with whose conversations are remembered."""
+MEMORIES = HEAD[:40]
+"""What a search of the memory gives begins with it."""
 
 PAUSE = 0.04
 """Seconds between the events of an answer: about as fast as a model writes."""
@@ -21,7 +28,10 @@ PAUSE = 0.04
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and what should come of it. `cue` is text of the request by which the model knows its reply."""
+    """One request and what should come of it. `cue` is text of the request by which the model knows its reply.
+
+    `recalled` is what the model says once it has searched its memory, where its reply was to do that.
+    """
 
     title: str
     protocol: Protocol
@@ -33,6 +43,7 @@ class Exchange:
     reply: Reply
     expected: dict[str, Expected] = field(default_factory=dict)
     to: Place = "cloud"
+    recalled: Reply | None = None
 
     def encoded(self) -> bytes:
         return json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode()
@@ -43,7 +54,9 @@ def demo_exchanges(vault: SampleVault, *, local_url: str, session: str) -> list[
 
     `session` names the conversations: the same one again is the same conversations continued.
     """
+    told, asked = assistant()
     return [
+        told,
         *claude_code(vault, session),
         pasted_journal(vault),
         *codex(vault, session),
@@ -52,6 +65,7 @@ def demo_exchanges(vault: SampleVault, *, local_url: str, session: str) -> list[
         sentence(vault),
         no_notes(),
         quoted_mail(vault),
+        asked,
         local_model(vault, local_url),
     ]
 
@@ -60,9 +74,11 @@ def replies(exchanges: Sequence[Exchange]) -> Script:
     """The model's part: the reply whose cue stands last in the request, so that a resent history does not confuse."""
 
     def script(_protocol: Protocol, body: dict[str, Any]) -> Reply:
-        text = json.dumps(body, ensure_ascii=False)
-        position, reply = max(((text.rfind(one.cue), one.reply) for one in exchanges), key=lambda found: found[0])
-        return reply if position >= 0 else FRIENDLY
+        text, memories, _ = json.dumps(body, ensure_ascii=False).partition(MEMORIES)
+        position, exchange = max(((text.rfind(one.cue), one) for one in exchanges), key=lambda found: found[0])
+        if position < 0:
+            return FRIENDLY
+        return exchange.recalled if memories and exchange.recalled else exchange.reply
 
     return script
 
@@ -345,3 +361,23 @@ def local_model(vault: SampleVault, local_url: str) -> Exchange:
         vault.expect(vault.lines(path)),
         to="local",
     )
+
+
+def assistant() -> list[Exchange]:
+    """Tells an assistant something, and asks in a new conversation: the model searches its memory, unseen by the client."""
+    said = "Remember for me: the spare movement lies in the blue biscuit tin, on top of the plan chest."
+    asked = "Where did I put the replacement for the clockwork?"
+    search = ToolCall(DEFAULT_NAME, {"query": "where is the spare movement, the replacement for the clockwork"})
+
+    def exchange(title: str, cue: str, reply: Reply, recalled: Reply | None = None) -> Exchange:
+        body = {"model": "claude-haiku-4-6", "max_tokens": 512, "stream": True}
+        body["messages"] = [{"role": "user", "content": cue}]
+        headers = {"User-Agent": f"{ASSISTANT}1.4", "X-Api-Key": "demo", "anthropic-version": "2023-06-01"}
+        url = f"{ANTHROPIC}/v1/messages"
+        return Exchange(title, "anthropic", "claude-haiku-4-6", url, headers, body, cue, reply, recalled=recalled)
+
+    found = Reply("In the blue biscuit tin, on top of the plan chest.", delay=PAUSE)
+    return [
+        exchange("An assistant is told something", said, Reply("I will remember that.", delay=PAUSE)),
+        exchange("It remembers it in a new conversation", asked, Reply("", (search,), delay=PAUSE), found),
+    ]

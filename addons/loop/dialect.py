@@ -67,6 +67,8 @@ class Offered:
     is_expanded: bool = False
     """Hidden parts were put back into the history: what is sent holds more than what the client said."""
     without_tool: str | None = None
+    before: str = ""
+    """What the dialect knows the place of the answer by, of its own making: `Weave.passages` makes its keys of it."""
 
 
 @dataclass(frozen=True, slots=True)

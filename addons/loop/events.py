@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Never
 
 MOST_EVENT = 32 * 1024 * 1024
 """Bytes of one event that are held."""
 
-_END = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n|\r\n\n")
+MOST_DEPTH = 200
+"""How deep the JSON of an event may be nested."""
+
+# Atomic, so that a CRLF never counts as two ends of a line.
+_END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _LONGEST_END = 4
 
@@ -73,3 +79,44 @@ def event_bytes(data: str, name: str | None = None) -> bytes:
     """An event of one line of data."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {data}\n\n".encode("utf-8", "surrogatepass")
+
+
+def json_bytes(value: Any, name: str | None = None) -> bytes:
+    """An event whose data is JSON."""
+    return event_bytes(json_text(value), name)
+
+
+def json_text(value: Any) -> str:
+    """JSON in ASCII, the same for the same value: halves of surrogate pairs, which streams may cut, find together again."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def decoded(text: str | None) -> Any:
+    """The JSON value; None where it is none, NaN included, is nested too deep, or holds a number of thousands of digits."""
+    try:
+        value = None if text is None else _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return None if text is None or (text.count("[") + text.count("{") > MOST_DEPTH and _is_deep(value)) else value
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether it is nested deeper than `MOST_DEPTH`, so that whoever walks through it might not come back."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(MOST_DEPTH):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _refuse(constant: str) -> Never:
+    raise ValueError(constant)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)

@@ -6,7 +6,7 @@ Caches of prompts hold what begins with the same bytes, and what is signed must 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from memory.json_text import decode_value
@@ -80,6 +80,18 @@ def appended(text: str, array: Place, values: Sequence[str]) -> Edit:
     last = elements(text, array.start)
     at = last[-1].end if last else array.start + 1
     return Edit(Place(at, at), "".join(f",{value}" for value in values)[0 if last else 1 :])
+
+
+def with_element(text: str, found: Mapping[str, Place], key: str, value: str) -> Edit:
+    """A JSON value as the last one of the array under a key of the object whose `members` were found: one that is not there,
+    or null, is made, at the end of the object. Raises as `members` does, also where it is something else.
+    """
+    array = found.get(key)
+    if array is not None:
+        return Edit(array, f"[{value}]") if array.of(text) == "null" else appended(text, array, [value])
+    last = max(found.values(), default=None)
+    at = last.end if last else _open(text, 0, "{")
+    return Edit(Place(at, at), f'{"," if last else ""}"{key}":[{value}]')
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:

@@ -12,12 +12,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from memory.conversations.archive import put_away, put_summary
-from memory.conversations.reading import NotThereError, sessions
+from memory.conversations.failures import Failures
+from memory.conversations.reading import NotThereError, State, path_of, sessions
 from memory.conversations.store import ClientMemory, Store
 from memory.conversations.summarising import Progress, Summarise
 from memory.conversations.summary_calls import CompactionError, NotConfiguredError
@@ -25,8 +26,6 @@ from memory.conversations.summary_source import DoneError, NotOverError, Source,
 
 logger = logging.getLogger(__name__)
 
-FIRST_PAUSE = timedelta(minutes=1)
-LONGEST_PAUSE = timedelta(hours=6)
 type MaySend = Callable[[str, Sequence[str]], Awaitable[Sequence[bool]]]
 """Given a client and texts: which of them may be sent to the model."""
 
@@ -45,15 +44,6 @@ class Compacted:
     session: str
     turns: int
     left_out: int
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A session that could not be summarised: why, how often it was tried, and when it is tried again."""
-
-    message: str
-    tries: int
-    next_at: datetime
 
 
 async def everything(_: str, texts: Sequence[str]) -> Sequence[bool]:
@@ -81,7 +71,7 @@ class Compactor:
         self._working = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._round: asyncio.Task[None] | None = None
-        self._failures: dict[tuple[str, str], Failure] = {}
+        self._failures = Failures(store)
         self._at_work: tuple[str, str] | None = None
 
     async def compact(
@@ -96,19 +86,19 @@ class Compactor:
             try:
                 compacted = await self._compact(client, session, again=again, progress=progress)
             except (NotOverError, DoneError, NotThereError, NotConfiguredError):
-                self._failures.pop((client, session), None)
+                await self._forget(client, session)
                 raise
             except CompactionError as error:
-                self._failed(client, session, str(error))
-                raise
+                raise await self._failed(client, session, str(error)) from error
             except OSError as error:
-                raise self._failed(client, session, f"the disk refuses ({error.strerror or error})") from None
+                raise await self._failed(client, session, f"the disk refuses ({error.strerror or error})") from None
             except Exception as error:
                 # The libraries of the index have errors of their own: whatever it is, it is tried again.
-                raise self._failed(client, session, f"it could not be indexed ({type(error).__name__})") from error
+                why = f"it could not be indexed ({type(error).__name__})"
+                raise await self._failed(client, session, why) from error
             finally:
                 self._at_work = None
-            self._failures.pop((client, session), None)
+            await self._forget(client, session)
             return compacted
 
     def start(self, client: str, session: str, *, again: bool = False) -> asyncio.Task[Compacted]:
@@ -130,9 +120,12 @@ class Compactor:
     async def compact_pending(self, clients: Iterable[str]) -> None:
         """Summarise all sessions of these clients that are over, but for those that failed a moment ago."""
         for client in clients:
-            for session in await asyncio.to_thread(self.pending, client):
-                failure = self._failures.get((client, session))
-                if failure is not None and self._clock() < failure.next_at:
+            pending = await asyncio.to_thread(self.pending, client)
+            if self._failures.keep(client, pending):
+                await asyncio.to_thread(self._failures.save, client)
+            for session in pending:
+                failure = self._failures.of(client).get(session)
+                if failure is not None and failure.waits(self._clock()):
                     continue
                 try:
                     await self.compact(client, session)
@@ -141,19 +134,18 @@ class Compactor:
 
     def pending(self, client: str) -> list[str]:
         """Sessions of a client that are over and not summarised, the oldest first. Reads the disk."""
-        if client not in self._store.clients():  # nobody who only asks gets a folder
-            return []
         try:
-            found = sessions(self._store.memory_of(client))
+            return self._in_state(client, "closed")
         except OSError:  # said by whoever records
             return []
-        return [info.id for info in reversed(found) if info.state == "closed"]
 
     def archived(self, client: str) -> list[str]:
         """Sessions of a client that are summarised, the oldest first. Reads the disk; raises OSError."""
-        if client not in self._store.clients():
-            return []
-        return [info.id for info in reversed(sessions(self._store.memory_of(client))) if info.state == "archived"]
+        return self._in_state(client, "archived")
+
+    def _in_state(self, client: str, state: State) -> list[str]:
+        memory = self._store.existing(client)
+        return [] if memory is None else [info.id for info in reversed(sessions(memory)) if info.state == state]
 
     def state(self, client: str) -> dict[str, Any]:
         """What the API tells of it: `{pending, working, failures: [{session, message, tries, nextAt}]}`. Reads the disk."""
@@ -163,15 +155,14 @@ class Compactor:
             "working": working[1] if working is not None and working[0] == client else None,
             "failures": [
                 {"session": session, "message": failure.message, "tries": failure.tries, "nextAt": _z(failure.next_at)}
-                for (of, session), failure in self._failures.items()
-                if of == client
+                for session, failure in self._failures.of(client).items()
             ],
         }
 
     @property
     def warnings(self) -> list[str]:
         """For the status line: a line for each client and reason."""
-        reasons = dict.fromkeys((client, failure.message) for (client, _), failure in self._failures.items())
+        reasons = dict.fromkeys((client, failure.message) for (client, _), failure in self._failures.all().items())
         return [f"Sessions of {client} could not be summarised, and are tried again: {why}" for client, why in reasons]
 
     def _started[T](self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -188,9 +179,9 @@ class Compactor:
             logger.error("compaction has failed (%s)", type(error).__name__)
 
     async def _compact(self, client: str, session: str, *, again: bool, progress: Progress) -> Compacted:
-        if client not in self._store.clients():
+        memory = await asyncio.to_thread(self._store.existing, client)
+        if memory is None:
             raise NotThereError(f"nothing has been recorded of {client[:40]}")
-        memory = await asyncio.to_thread(self._store.memory_of, client)
         source = await asyncio.to_thread(source_of, memory, session, again=again)
         turns = left_out = 0
         if source is not None:
@@ -213,12 +204,27 @@ class Compactor:
         await asyncio.to_thread(_archive, memory, session)
         await self._index.forget(client, memory.transcript(session))
 
-    def _failed(self, client: str, session: str, message: str) -> CompactionError:
-        before = self._failures.get((client, session))
-        tries = before.tries + 1 if before else 1
-        pause = min(FIRST_PAUSE * 2 ** min(tries - 1, 20), LONGEST_PAUSE)
-        self._failures[client, session] = Failure(message, tries, self._clock() + pause)
+    async def _failed(self, client: str, session: str, message: str) -> CompactionError | NotThereError:
+        """What is to be raised. A session that was deleted meanwhile has not failed, and is not tried again."""
+        if await asyncio.to_thread(self._is_gone, client, session):
+            await self._forget(client, session)
+            return NotThereError(f"session {session[:40]} was deleted while it was summarised")
+        self._failures.failed(client, session, message, self._clock())
+        await asyncio.to_thread(self._failures.save, client)
         return CompactionError(message)
+
+    async def _forget(self, client: str, session: str) -> None:
+        if self._failures.forget(client, session):
+            await asyncio.to_thread(self._failures.save, client)
+
+    def _is_gone(self, client: str, session: str) -> bool:
+        try:
+            memory = self._store.existing(client)
+            return memory is None or not path_of(memory, session)
+        except NotThereError:
+            return True
+        except OSError:
+            return False
 
 
 def _put(memory: ClientMemory, session: str, source: Source, summary: str) -> None:

@@ -119,7 +119,8 @@ def _quoted(number: int, memory: Memory) -> str:
 def _source(memory: Memory) -> str:
     what = "summary" if memory.conversation is None else f"conversation {memory.conversation}"
     when = f", {memory.started_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if memory.started_at else ""
-    return f"session {' '.join(memory.session.split())}, {what}{when}"
+    # the name as a link: so a request that carries this text is seen to share the session (docs/recall.md)
+    return f"session [[{' '.join(memory.session.split())}]], {what}{when}"
 
 
 def told(sessions: int, first: str | None, last: str | None) -> str:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from memory.conversations import files
 from memory.conversations.journal import written
-from memory.conversations.known import Chat, Entry
-from memory.conversations.messages import is_persons, last_persons, merged, visible
-from memory.conversations.prefixes import START, Hash, Place, Verdict, judge
+from memory.conversations.known import Chat, Entry, Known
+from memory.conversations.messages import merged, visible
+from memory.conversations.placing import Placed, Placing
+from memory.conversations.prefixes import START, Hash, Place, Verdict
 from memory.conversations.said import Message, Prepared, Said
 from memory.conversations.secrets import mask
 from memory.conversations.sessions import Session, new_id
@@ -33,9 +32,6 @@ from memory.conversations.transcript import (
     render,
 )
 
-MOST_GROWING = 64
-"""Answers whose text is remembered for a moment, in case that they grow: some streams tell their end many times."""
-LONGEST_GROWING = 1 << 20
 MOST_PASSED = 50
 """Places of a history that was not recorded which are remembered, the newest."""
 _MASKED = LONGEST_SUMMARY * 20
@@ -52,18 +48,6 @@ class Recorded:
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """Where a request belongs, and what of it is new."""
-
-    verdict: Verdict
-    chat: Chat | None
-    places: Sequence[Hash]
-    answered: Hash
-    answer: Message
-    """What of the answer is to be written."""
-
-
 class Recorder:
     """Records for all clients of a store. Methods may be called from any thread."""
 
@@ -72,8 +56,7 @@ class Recorder:
         self.redact_secrets = redact_secrets
         self.on_recorded: list[Callable[[str, Path], None]] = []
         """Called with the client and the transcript that has grown, in the thread that recorded."""
-        self._growing: OrderedDict[tuple[str, Hash, datetime], Message] = OrderedDict()
-        self._growing_lock = threading.Lock()
+        self._placing = Placing(store)
 
     def prepare(self, messages: Iterable[Message]) -> Prepared:
         """The part of `record` that takes long with a long history; it needs no client and changes nothing."""
@@ -104,57 +87,53 @@ class Recorder:
             callback(client, recorded.path)
         return recorded
 
+    def conversation_of(
+        self,
+        client: str,
+        *,
+        key: str | None,
+        messages: Iterable[Message],
+        prepared: Prepared | None = None,
+        continues: bool = False,
+        previous: str | None = None,
+    ) -> tuple[str, int] | None:
+        """The session and the number of the conversation that a request goes on with; None: it begins one.
+
+        It writes nothing. The arguments are those of `Said`. Raises OSError.
+        """
+        prepared = prepared or self.prepare(messages)
+        with self._known(client) as known:
+            chat = self._placing.goes_on_with(known, prepared, key=key, continues=continues, previous=previous)
+            return None if chat is None else (chat.session, chat.number)
+
+    def latest(self, client: str, since: datetime) -> tuple[str, int] | None:
+        """The session and the number of the conversation that had the last turn; None: that was before `since`.
+
+        Raises OSError.
+        """
+        with self._known(client) as known:
+            chat = known.latest
+            return None if chat is None or chat.active < since else (chat.session, chat.number)
+
+    @contextlib.contextmanager
+    def _known(self, client: str) -> Iterator[Known]:
+        """What is known of a client, for as long as nobody records; nobody who only asks gets a folder."""
+        memory = self._store.existing(client)
+        if memory is None:
+            yield Known()
+            return
+        with memory.lock:
+            yield Known() if memory.left else memory.known
+
     def _add(self, memory: ClientMemory, said: Said, prepared: Prepared) -> Recorded | None:
-        placed = self._place(memory, said, prepared)
+        placed = self._placing.place(memory.client, memory.known, said, prepared)
         if placed.verdict.kind == "retry":
             return None
         recorded = self._write(memory, said, prepared, placed)
-        self._remember((memory.client, placed.places[-1], said.at), said.answer)
+        self._placing.remember(memory.client, placed.places[-1], said)
         return recorded
 
-    def _place(self, memory: ClientMemory, said: Said, prepared: Prepared) -> _Placed:
-        known, hasher = memory.known, self._store.hasher
-        chat = known.by_key(self._key(said))
-        answer = said.answer
-        base = START
-        if said.continues:
-            previous = known.by_answer(self._answer_id(said.previous))
-            if previous is not None:
-                chat, base = previous
-            elif chat is None:
-                base = hasher.name("begun elsewhere", said.previous or said.key or "")
-            else:
-                base = chat.base if self._is_retry(memory.client, chat, said, prepared) else chat.tip
-        places = prepared.places if base == START else hasher.places(base, prepared.digests)
-        answered = hasher.places(places[-1], (hasher.message(answer),))[-1]
-        table = known.places if chat is None else chat.places
-        before = self._grown_from((memory.client, places[-1], said.at), answer)
-        verdict = judge(table, prepared.messages, places, answered, grown=before is not None)
-        if chat is None and verdict.parent is not None:
-            parent = table[verdict.parent]
-            # Another key, and not one answer in common: two chats that begin alike.
-            if said.key is None or parent.answered or verdict.kind == "retry":
-                chat = known.chat(parent.conversation)
-            else:
-                verdict = Verdict("new", None, last_persons(prepared.messages).start)
-        if before is not None and verdict.kind == "more":
-            answer = Message("assistant", answer.text[len(before.text) :], answer.calls[len(before.calls) :])
-        return _Placed(verdict, chat, places, answered, answer)
-
-    def _is_retry(self, client: str, chat: Chat, said: Said, prepared: Prepared) -> bool:
-        """Whether the last request came once more, where requests hold only what is new. "Go on" may be said twice: it
-        is a retry if the first did not get its answer, or got the same.
-        """
-        asked = self._store.hasher.places(chat.base, prepared.digests)[-1]
-        if self._grown_from((client, asked, said.at), said.answer) is not None:
-            return True
-        if not any(is_persons(message) for message in prepared.messages):
-            return False
-        answered = self._store.hasher.places(asked, (self._store.hasher.message(said.answer),))[-1]
-        place = chat.places.get(asked)
-        return place is not None and (not place.complete or answered in chat.places)
-
-    def _write(self, memory: ClientMemory, said: Said, prepared: Prepared, placed: _Placed) -> Recorded:
+    def _write(self, memory: ClientMemory, said: Said, prepared: Prepared, placed: Placed) -> Recorded:
         known = memory.known
         verdict, chat = placed.verdict, placed.chat
         session, lines, size = self._session(memory, said)
@@ -201,8 +180,8 @@ class Recorder:
             asked=placed.places[-1],
             answered=placed.answered,
             complete=said.complete,
-            key=self._key(said),
-            answer=self._answer_id(said.answer_id),
+            key=self._placing.key(said.key),
+            answer=self._placing.answer_id(said.answer_id),
             written=written(offset, content),
         )
         take_back = memory.journal.append(*lines, entry)
@@ -247,28 +226,6 @@ class Recorder:
 
     def _summary(self, text: str) -> str:
         return mask(text[:_MASKED]) if self.redact_secrets else text[:_MASKED]
-
-    def _key(self, said: Said) -> Hash | None:
-        return None if said.key is None else self._store.hasher.name("key", said.key)
-
-    def _answer_id(self, identifier: str | None) -> Hash | None:
-        return None if identifier is None else self._store.hasher.name("answer", identifier)
-
-    def _grown_from(self, request: tuple[str, Hash, datetime], answer: Message) -> Message | None:
-        """The answer that the very same request had before, if this one begins with it."""
-        with self._growing_lock:
-            before = self._growing.get(request)
-        if before is None or before == answer or not answer.text.startswith(before.text):
-            return None
-        return before if answer.calls[: len(before.calls)] == before.calls else None
-
-    def _remember(self, request: tuple[str, Hash, datetime], answer: Message) -> None:
-        with self._growing_lock:
-            self._growing.pop(request, None)
-            if len(answer.text) <= LONGEST_GROWING:
-                self._growing[request] = answer
-            if len(self._growing) > MOST_GROWING:
-                self._growing.popitem(last=False)
 
 
 def _turn(

@@ -1,6 +1,6 @@
 """Where conversations are kept: the folder of each client, what is known of it, and who may use them.
 
-{directory}/clients.json        which client has which folder
+{directory}/clients.json        which client has which folder, and which token
 {directory}/{client}/sessions/  transcripts and summaries, which are indexed
 {directory}/{client}/archive/   transcripts that were summarised, and earlier summaries
 """
@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import threading
 from collections.abc import Callable, Iterable
@@ -25,6 +26,9 @@ from memory.conversations.prefixes import Hasher
 from memory.conversations.sessions import Limits
 
 CLIENTS_FILE = "clients.json"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_NO_CLIENTS_FILE = (ValueError, KeyError, TypeError, AttributeError)
+"""What reading one raises that somebody has edited."""
 
 
 class InUseError(Exception):
@@ -94,6 +98,8 @@ class Store:
         self._folders: dict[str, str | None] = {}
         """Every folder that there ever was -> the client that has it; None: no client has it any more."""
         self._memories: dict[str, ClientMemory] = {}
+        self._tokens: dict[str, str] = {}
+        """Client -> what its token for MCP is told by: the SHA-256 in hex digits. It goes with the client."""
         self._key = bytes(16)
         self.hasher = Hasher(self._key)
 
@@ -130,8 +136,9 @@ class Store:
         present = set(clients)
         with self._lock:
             gone = [name for name, client in self._folders.items() if client is not None and client not in present]
-            if gone:
-                self._write({**self._folders, **dict.fromkeys(gone)})
+            tokens = {client: digest for client, digest in self._tokens.items() if client in present}
+            if gone or tokens != self._tokens:
+                self._write({**self._folders, **dict.fromkeys(gone)}, tokens)
             for client in [client for client in self._memories if client not in present]:
                 self._memories.pop(client).left = True
             return [self.directory / name for name in gone]
@@ -141,18 +148,31 @@ class Store:
         return self.memory_of(client).folder
 
     def memory_of(self, client: str) -> ClientMemory:
-        """What is kept of a client, opened. Raises OSError."""
+        """What is kept of a client, opened; it gets a folder if it has none. Raises OSError."""
         with self._lock:
-            if (memory := self._memories.get(client)) is not None:
-                return memory
-            name = next((name for name, of in self._folders.items() if of == client), None)
-            if name is None:
+            memory = self._existing(client)
+            if memory is None:
                 name = self._new_folder(client)
                 self._write({**self._folders, name: client})
-            memory = ClientMemory(client, self.directory / name)
-            memory.open()
-            self._memories[client] = memory
+                memory = self._opened(client, name)
             return memory
+
+    def existing(self, client: str) -> ClientMemory | None:
+        """The same; None: it has no folder. Nobody who only asks gets one. Raises OSError."""
+        with self._lock:
+            return self._existing(client)
+
+    def _existing(self, client: str) -> ClientMemory | None:
+        if (memory := self._memories.get(client)) is not None:
+            return memory
+        name = next((name for name, of in self._folders.items() if of == client), None)
+        return None if name is None else self._opened(client, name)
+
+    def _opened(self, client: str, name: str) -> ClientMemory:
+        memory = ClientMemory(client, self.directory / name)
+        memory.open()
+        self._memories[client] = memory
+        return memory
 
     def make_again(self, memory: ClientMemory) -> None:
         """A person has deleted the client's folder, or all of them: it begins anew. Raises OSError."""
@@ -166,6 +186,16 @@ class Store:
         """Those that have a folder."""
         with self._lock:
             return sorted(client for client in self._folders.values() if client is not None)
+
+    def token_of(self, client: str) -> str | None:
+        """What was given to `set_token`; None: it has no token."""
+        with self._lock:
+            return self._tokens.get(client)
+
+    def set_token(self, client: str, digest: str) -> None:
+        """The client has this token from now on, and no other. Raises OSError; then it has the one it had."""
+        with self._lock:
+            self._write(self._folders, {**self._tokens, client: digest})
 
     def left_folders(self) -> list[Path]:
         """Folders of clients that are no more, as far as they are still there: a person may delete them."""
@@ -214,30 +244,46 @@ class Store:
     def _read(self) -> None:
         path = self.directory / CLIENTS_FILE
         try:
-            self._key, self._folders = _parsed(path.read_text("utf-8"))
+            self._key, self._folders, self._tokens = _parsed(path.read_text("utf-8"))
         except FileNotFoundError:
             self._key = secrets.token_bytes(16)
             self._write({})
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except _NO_CLIENTS_FILE:
             raise DamagedError(
                 f"{path} is damaged: restore it, or move it away, and each client begins with an empty memory"
             ) from None
         self.hasher = Hasher(self._key)
 
-    def _write(self, folders: dict[str, str | None]) -> None:
-        content = json.dumps({"key": self._key.hex(), "folders": folders}, indent=2)
+    def _write(self, folders: dict[str, str | None], tokens: dict[str, str] | None = None) -> None:
+        tokens = self._tokens if tokens is None else tokens
+        content = json.dumps({"key": self._key.hex(), "folders": folders, "tokens": tokens}, indent=2)
         files.replace(self.directory / CLIENTS_FILE, f"{content}\n".encode(), self.directory / files.UNFINISHED)
-        self._folders = folders
+        self._folders, self._tokens = folders, tokens
 
 
-def _parsed(text: str) -> tuple[bytes, dict[str, str | None]]:
-    """Raises an error of those that `_read` expects: the file may have been edited."""
+def folders_in(directory: Path) -> dict[str, Path]:
+    """The folder of each client that has one, by its slug, whoever has the directory open.
+
+    Raises FileNotFoundError where nothing was recorded yet, OSError and DamagedError.
+    """
+    path = directory / CLIENTS_FILE
+    try:
+        _, folders, _ = _parsed(path.read_text("utf-8"))
+    except _NO_CLIENTS_FILE:
+        raise DamagedError(f"{path} is damaged") from None
+    return {client: directory / name for name, client in folders.items() if client is not None}
+
+
+def _parsed(text: str) -> tuple[bytes, dict[str, str | None], dict[str, str]]:
+    """Raises an error of those that `_read` expects: the file may have been edited, or be of an earlier version."""
     content = json.loads(text)
-    key, folders = bytes.fromhex(content["key"]), content["folders"]
+    key, folders, tokens = bytes.fromhex(content["key"]), content["folders"], content.get("tokens", {})
     clients = [client for client in folders.values() if client is not None]
     if len(key) != 16 or len(set(clients)) < len(clients) or not all(_is_name(name) for name in (*folders, *clients)):
         raise ValueError
-    return key, folders
+    if not all(_DIGEST.fullmatch(digest) for digest in tokens.values()):
+        raise ValueError
+    return key, folders, tokens
 
 
 def _is_name(name: str) -> bool:

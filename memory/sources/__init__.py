@@ -8,12 +8,18 @@ from typing import Protocol, runtime_checkable
 
 from memory.notes import LoadReport, MemoryDocument, MemorySource
 from memory.sources.claude_code import ClaudeCodeSource
+from memory.sources.conversations import ConversationsSource
 from memory.sources.knowledge_graph import KnowledgeGraphSource
 from memory.sources.limits import MEGABYTE, Limits
 from memory.sources.markdown import MarkdownSource
 from memory.sources.own import OwnSource, installed_kinds, is_import_path
 
-KINDS: tuple[str, ...] = (MarkdownSource.kind, ClaudeCodeSource.kind, KnowledgeGraphSource.kind)
+KINDS: tuple[str, ...] = (
+    MarkdownSource.kind,
+    ClaudeCodeSource.kind,
+    KnowledgeGraphSource.kind,
+    ConversationsSource.kind,
+)
 """The built-in kinds. Beside them `make_source` takes the import path of a class, and the name of an entry point."""
 
 
@@ -83,6 +89,8 @@ def make_source(
         return ClaudeCodeSource(name, path, limits=limits, enabled=enabled)
     if kind == KnowledgeGraphSource.kind:
         return KnowledgeGraphSource(name, path or "", limits=limits, enabled=enabled)
+    if kind == ConversationsSource.kind:
+        return ConversationsSource(name, path or "", limits=limits, enabled=enabled)
     if is_import_path(kind) or kind in installed_kinds():
         return OwnSource(name, kind, path or "", limits=limits, enabled=enabled)
     raise ValueError(f"{kind!r} is no kind of source; there is: {', '.join((*KINDS, *installed_kinds()))}")

@@ -29,10 +29,12 @@ class Limits:
     def is_too_large(self, size: int) -> bool:
         return size > self._max_note_bytes
 
-    def keep(self, documents: Iterable[MemoryDocument]) -> tuple[list[MemoryDocument], int]:
-        """(the documents to keep, in their order; how many were skipped)."""
+    def keep(
+        self, documents: Iterable[MemoryDocument], *, of_any_size: bool = False
+    ) -> tuple[list[MemoryDocument], int]:
+        """(the documents to keep, in their order; how many were skipped). `of_any_size`: nothing of them is read."""
         wanted = [document for document in documents if not self.excludes(document.path)]
-        small = [document for document in wanted if not self.is_too_large(_size(document))]
+        small = [document for document in wanted if of_any_size or not self.is_too_large(_size(document))]
         kept = small[: self._max_notes]
         return kept, len(wanted) - len(kept)
 

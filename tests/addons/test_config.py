@@ -184,6 +184,8 @@ memory:
     - {name: six, type: claude_code, path: ~/other}
     - {name: seven, type: KnowledgeGraph, path: ~/.mcp/memory.jsonl}
     - {name: eight, type: "my.notes:Facts", path: facts.db}
+    - {name: nine, type: conversations}
+    - {name: ten, type: Conversations, path: "."}
   track_sharing: false
   quotes: false
   mentions: seed
@@ -259,6 +261,8 @@ state: state
                 SourceConfig("six", "claude_code", home / "other"),
                 SourceConfig("seven", "knowledge_graph", home / ".mcp" / "memory.jsonl"),
                 SourceConfig("eight", "my.notes:Facts", tmp_path / "facts.db"),
+                SourceConfig("nine", "conversations", tmp_path / "state" / "memory"),
+                SourceConfig("ten", "conversations", tmp_path),
             ),
             track_sharing=False,
             quotes=False,
@@ -418,7 +422,7 @@ LISTENERS = [
 
 SOURCES = [
     ("{name: a, type: markdwon, path: x}", ".type", "`markdwon` is no type of source", "did you mean `markdown`?"),
-    ("{name: a, type: database, path: x}", ".type", "`database` is no type of source", "write `markdown`, `claude_code`, `knowledge_graph`, or `package.module:ClassName` for your own"),
+    ("{name: a, type: database, path: x}", ".type", "`database` is no type of source", "write `markdown`, `claude_code`, `knowledge_graph`, `conversations`, or `package.module:ClassName` for your own"),
     ("{name: a, type: 5, path: x}", ".type", "a number (`5`) stands where a type belongs", "put it in quotes"),
     ("{name: a, type: claude-code}", ".type", "`claude-code` is no type of source", "did you mean `claude_code`?"),
     ("{name: a, type: 'mine.notes:', path: x}", ".type", "`mine.notes:` names no class", "write it like `package.module:ClassName`"),
@@ -531,6 +535,21 @@ def test_one_fault_in_a_source(entry: str, key: str, message: str, mend: str) ->
     with pytest.raises(ConfigError) as raised:
         load(f"memory:\n  sources:\n    - {{name: first, path: x}}\n    - {entry}\n")
     assert raised.value.faults[0] == Fault("mitm.yaml", 4, f"memory.sources[1]{key}", message, mend)
+
+
+def test_conversations_are_where_they_are_kept(tmp_path: Path) -> None:
+    source = "memory: {sources: [{name: a, type: conversations}]}"
+    kept = "conversations: {directory: talk}"
+    for more in (kept, f"{kept}\nstate: null"):
+        [found] = load(f"{source}\n{more}\n", tmp_path).memory.sources
+        assert found == SourceConfig("a", "conversations", tmp_path / "talk")
+    with pytest.raises(ConfigError) as raised:
+        load(f"{source}\nstate: null\n", tmp_path)
+    assert raised.value.faults == (
+        Fault(
+            "mitm.yaml", 1, "memory.sources[0]", "`path` is missing", "say where the conversations are, or set `state`"
+        ),
+    )
 
 
 @pytest.mark.parametrize(("entry", "key", "message", "mend"), PROVIDERS)

@@ -45,6 +45,7 @@ def entries_for(exchanges: list[Exchange]) -> list[dict[str, Any]]:
                 for note, one in exchange.expected.items()
             ],
             "scan": {"state": "complete", "reasons": []},
+            "recalls": {"searches": int(exchange.recalled is not None), "memories": int(exchange.recalled is not None)},
             "status": 200,
             "outcome": "answered",
         }
@@ -92,11 +93,21 @@ def test_each_difference_is_said(exchanges: list[Exchange], change: dict[str, An
 
 
 def test_a_note_that_was_not_sent_is_a_difference(exchanges: list[Exchange]) -> None:
-    entries = entries_for(exchanges[:1])
-    entries[0]["notes"] = entries_for(exchanges[1:2])[0]["notes"]
-    assert check(entries, exchanges[:1]) == [
+    asks, reads = (
+        next(one for one in exchanges if one.title == f"Claude Code {does}") for does in ("asks", "reads a note")
+    )
+    entries = entries_for([asks])
+    entries[0]["notes"] = entries_for([reads])[0]["notes"]
+    assert check(entries, [asks]) == [
         "Claude Code asks: vault/projects/Tide Clock 2.md was found (content) and not sent"
     ]
+
+
+def test_a_memory_that_was_not_found_is_a_difference(exchanges: list[Exchange]) -> None:
+    [remembering] = [one for one in exchanges if one.recalled]
+    [entry] = entries_for([remembering])
+    entry["recalls"]["memories"] = 0
+    assert check([entry], [remembering]) == [f"{remembering.title}: nothing was remembered"]
 
 
 def test_the_table_reads_from_the_oldest(exchanges: list[Exchange]) -> None:

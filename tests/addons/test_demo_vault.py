@@ -93,6 +93,7 @@ def test_what_the_exchanges_expect() -> None:
     plan, sourdough = "vault/projects/Tide Clock 2.md", "vault/recipes/Rye Sourdough.md"
     assert [one.expected for one in EXCHANGES] == [
         {},
+        {},
         {plan: content(12, 12)},
         {plan: content(12, 12, resent=True), "vault/people/Ines Okoye.md": content(6, 6)},
         {"vault/journal/2026-03-09.md": content(5, 5), "vault/journal/2026-03-10.md": content(6, 6)},
@@ -107,10 +108,11 @@ def test_what_the_exchanges_expect() -> None:
         {"vault/projects/Pricing.md": content(0, 6)},
         {},
         {"vault/areas/Money.md": content(2, 6)},
+        {},
         {"vault/areas/Health.md": content(6, 6)},
     ]
-    assert [one.to for one in EXCHANGES] == ["cloud"] * 12 + ["local"]
-    assert len({one.headers["User-Agent"].partition("/")[0] for one in EXCHANGES}) == 6
+    assert [one.to for one in EXCHANGES] == ["cloud"] * 14 + ["local"]
+    assert len({one.headers["User-Agent"].partition("/")[0] for one in EXCHANGES}) == 7
 
 
 @pytest.fixture(scope="module")

@@ -135,6 +135,23 @@ async def test_claude_code_is_added_and_all_else_stays(file: Path, home: Path) -
     assert change.taken_over == [file]
 
 
+async def test_conversations_are_added_where_they_are_kept(file: Path) -> None:
+    text = TEXT.replace("state: null", "state: kept")
+    file.write_text(text, "utf-8")
+    change = Change(file)
+    given = await change.sources()
+    answer = await change.settings.change_sources([*given, source("conversations", "conversations")], None)
+    line = "    - {name: conversations, type: conversations}\n"
+    assert text_of(file) == text.replace("enabled: no}\n", f"enabled: no}}\n{line}")
+    directory = str(file.parent / "kept" / "memory")
+    assert answer["sources"] == [*given, source("conversations", "conversations", directory)]
+    await change.settings.change_sources([*answer["sources"][:2], answer["sources"][2] | {"name": "talk"}], None)
+    assert "- {name: talk, type: conversations}" in text_of(file)
+    elsewhere = source("elsewhere", "conversations", str(file.parent))
+    refused = await Change(file).refused([*given, elsewhere])
+    assert refused[1].startswith("elsewhere would have mitmemory read a place that mitm.yaml does not name")
+
+
 async def test_a_source_is_switched_renamed_and_reads_less(file: Path) -> None:
     change = Change(file)
     first, second = await change.sources()

@@ -24,6 +24,15 @@ from tests.harness import Loop, SuiteProcess
 CLIENTS = Path(__file__).parent / "clients" / "node_modules"
 KEY = "dummy-key-of-the-tests"
 LAMP, HORN, FERRY = (f"vault/light/{name}.md" for name in ("Lighthouse", "Foghorn", "Ferry"))
+
+# Nothing but what it sends to its provider: no usage statistics, no look for plugins, no look for a newer version.
+CODEX_SETTINGS = """check_for_update_on_startup = false
+[analytics]
+enabled = false
+[features]
+apps = false
+plugins = false
+"""
 LINES_SEEN = pytest.StashKey[list[str]]()
 
 # Four lines of 24 characters or more; the heading, the tag and the list are too short.
@@ -161,6 +170,44 @@ class ClaudeCode:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return run_client([self._program, "-p", *arguments], self._environment, self._project)
+
+    def command(self, *arguments: str) -> str:
+        """What one of its commands prints."""
+        ran = run_client([self._program, *arguments], self._environment, self._project)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+
+class Codex:
+    """Codex in a home of its own, sent through the suite, by the proxy's `user` where one is named."""
+
+    def __init__(self, home: Home, suite: SuiteProcess, user: str = "") -> None:
+        self._program = native_program("@openai/codex", "vendor/*/bin/codex")
+        self._project = home.project
+        self._settings = home.folder / ".codex" / "config.toml"
+        self._settings.parent.mkdir()
+        self._settings.write_text(CODEX_SETTINGS)
+        self._environment = home.environment(
+            suite,
+            {"CODEX_CA_CERTIFICATE": str(suite.ca), "CODEX_HOME": str(self._settings.parent), "OPENAI_API_KEY": KEY},
+            user,
+        )
+        self.session = ""
+        self.model = ""
+
+    def ask(self, *arguments: str) -> str:
+        """What it prints; the session and the model are those that it names."""
+        ran = run_client([self._program, "exec", "--skip-git-repo-check", *arguments], self._environment, self._project)
+        assert ran.returncode == 0, ran.stderr
+        said = dict(re.findall(r"^([a-z ]+): (.+)$", ran.stderr, re.MULTILINE))
+        self.session, self.model = said["session id"], said["model"]
+        return ran.stdout
+
+    def add_server(self, name: str, url: str, token: str) -> None:
+        """An MCP server over HTTP, by a token in the environment."""
+        with self._settings.open("a") as file:
+            file.write(f'[mcp_servers.{name}]\nurl = "{url}"\nbearer_token_env_var = "MITMEMORY_TOKEN"\n')
+        self._environment["MITMEMORY_TOKEN"] = token
 
 
 def python(program: str) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,20 +14,12 @@ from addons.demo.reply import Reply, Turn, in_turn
 from memory.exchange import Usage
 from tests.addons.conftest import configuration
 from tests.e2e.codex_model import CodexModel, exec_call
-from tests.e2e.conftest import KEY, LAMP, Home, Report, counted, native_program, run_client, seen
+from tests.e2e.conftest import LAMP, Codex, Home, Report, counted, seen
 from tests.e2e.h2_model import serve_h2
 from tests.harness import Loop, SuiteProcess
 
 pytestmark = pytest.mark.e2e
 
-# Nothing but what it sends to its provider: no usage statistics, no look for plugins, no look for a newer version.
-SETTINGS = """check_for_update_on_startup = false
-[analytics]
-enabled = false
-[features]
-apps = false
-plugins = false
-"""
 READING = Usage(input=21_000, output=60, cache_read=20_480)
 READ = Usage(input=21_400, output=12, cache_read=20_992)
 AGAIN = Usage(input=21_500, output=7, cache_read=0)
@@ -51,31 +42,6 @@ def serve(background: Loop, authority: AuthorityPaths) -> Iterator[Open]:
 
     yield lambda *, sockets: background.run(start(sockets=sockets))
     background.run(stack.aclose())
-
-
-class Codex:
-    """Codex in a home of its own, sent through the suite."""
-
-    def __init__(self, home: Home, suite: SuiteProcess) -> None:
-        self._program = native_program("@openai/codex", "vendor/*/bin/codex")
-        self._project = home.project
-        settings = home.folder / ".codex" / "config.toml"
-        settings.parent.mkdir()
-        settings.write_text(SETTINGS)
-        self._environment = home.environment(
-            suite,
-            {"CODEX_CA_CERTIFICATE": str(suite.ca), "CODEX_HOME": str(settings.parent), "OPENAI_API_KEY": KEY},
-        )
-        self.session = ""
-        self.model = ""
-
-    def ask(self, *arguments: str) -> str:
-        """What it prints; the session and the model are those that it names."""
-        ran = run_client([self._program, "exec", "--skip-git-repo-check", *arguments], self._environment, self._project)
-        assert ran.returncode == 0, ran.stderr
-        said = dict(re.findall(r"^([a-z ]+): (.+)$", ran.stderr, re.MULTILINE))
-        self.session, self.model = said["session id"], said["model"]
-        return ran.stdout
 
 
 def reads(note: Path) -> Iterator[Turn]:

@@ -464,10 +464,12 @@ def test_make_source(tmp_path: Path) -> None:
 
     assert isinstance(source, MarkdownSource)
     assert (source.name, source.enabled) == ("notes", False)
-    assert KINDS == ("markdown", "claude_code", "knowledge_graph")
+    assert KINDS == ("markdown", "claude_code", "knowledge_graph", "conversations")
     with pytest.raises(ValueError) as raised:
         make_source("graph", "graph", tmp_path)
-    assert str(raised.value) == "'graph' is no kind of source; there is: markdown, claude_code, knowledge_graph"
+    assert str(raised.value) == (
+        "'graph' is no kind of source; there is: markdown, claude_code, knowledge_graph, conversations"
+    )
     with pytest.raises(ValueError, match="'!'"):
         make_source("notes", "markdown", tmp_path, exclude=["!"])
 

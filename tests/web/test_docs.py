@@ -16,7 +16,7 @@ from web.events import MOST_READERS, PING_INTERVAL
 from web.layout_api import LARGEST_LAYOUT
 
 TEXT = (Path(__file__).parents[2] / "docs" / "api.md").read_text("utf-8")
-SECTION = re.compile(r"^### ([A-Z]+) (\S+)\n\nWho: (read|admin)\. (.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+SECTION = re.compile(r"^### ([A-Z]+) (\S+)\n\nWho: (read|admin|client)\. (.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 EXAMPLES = re.findall(r"^curl .*$", TEXT, re.MULTILINE)
 DOCUMENTED = {(method, path): (who, text) for method, path, who, text in SECTION.findall(TEXT)}
 
@@ -31,6 +31,7 @@ async def test_who_may_ask_is_as_documented(dashboard: Any) -> None:
         place = path.replace("{", "").replace("}", "")  # braces are no part of any name
         async with dashboard.ask(method, place, token="read-only-token-of-the-tests") as answer:
             assert (answer.status == 403) is (who == "admin"), path
+            assert (answer.status == 401) is (who == "client"), path
 
 
 def test_every_endpoint_has_an_example() -> None:

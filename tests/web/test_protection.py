@@ -346,7 +346,8 @@ async def test_no_secret_in_an_answer_or_in_the_log(dashboard: Any, caplog: pyte
 
 EVERY = [(method, re.sub(r"[{}]", "", path)) for method, path in DOCUMENTED]
 ADMINS = [(method, re.sub(r"[{}]", "", path)) for (method, path), (who, _) in DOCUMENTED.items() if who == "admin"]
-WRITES = [(method, path) for method, path in EVERY if method != "GET"]
+CLIENTS = [(method, re.sub(r"[{}]", "", path)) for (method, path), (who, _) in DOCUMENTED.items() if who == "client"]
+WRITES = [(method, path) for method, path in EVERY if method != "GET" and (method, path) not in CLIENTS]
 WITH_IDS = [(method, path) for method, path in DOCUMENTED if "{" in path]
 OUTSIDE = [
     "..%2f..%2fetc%2fpasswd",
@@ -382,8 +383,26 @@ async def test_every_address_of_an_admin_is_closed_to_the_reader(dashboard: Any,
 
 def test_whatever_changes_something_is_an_admins() -> None:
     assert {(method, path) for method, path in DOCUMENTED if method != "GET"} == {
-        key for key, (who, _) in DOCUMENTED.items() if who == "admin" and key[0] != "GET"
+        key for key, (who, _) in DOCUMENTED.items() if who != "read" and key[0] != "GET"
     }
+    assert {path for _, path in CLIENTS} == {"/mcp/client"}
+
+
+@pytest.mark.parametrize(("method", "path"), CLIENTS)
+async def test_no_token_or_cookie_of_the_dashboard_opens_what_is_a_clients(
+    dashboard: Any, method: str, path: str
+) -> None:
+    """And no page but the dashboard's own asks there; the rest is in test_mcp.py."""
+    cookie = await dashboard.log_in()
+    for token, headers in ((ADMIN, {}), (READ_ONLY, {}), (None, cookie | {"Origin": dashboard.origin}), (None, cookie)):
+        async with dashboard.ask(method, path, token=token, headers=headers) as answer:
+            assert await error_of(answer) == (401, "unauthorized")
+    for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": dashboard.origin} | FOREIGN):
+        async with dashboard.ask(method, path, headers=headers) as answer:
+            assert await error_of(answer) == (403, "foreign_origin")
+
+
+def test_the_addresses_are_all_looked_at() -> None:
     assert len(EVERY) == len(DOCUMENTED) > len(WRITES) > 2
 
 

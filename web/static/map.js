@@ -14,7 +14,7 @@ const ROOMY = 300; // notes up to which the dots have their full size
 const LONGEST = 40; // characters of a title on the map; the panel has all of it
 const PADDING = 72; // pixels that stay free around the whole map
 const CLOSEST = 0.15; // the camera's ratio when one note alone is framed
-const PER_NOTE = 0.1; // ms per note between two pictures of a layout that runs: the page has to answer meanwhile
+const PER_NOTE = 0.3; // ms per note between two pictures of a layout that runs: the page has to answer meanwhile
 const IN_FLIGHT = 4; // frames after which the first of them has left the graphics card, however slow that is
 const MANY_LINKS = 20_000; // links are hidden while the map moves from here on
 

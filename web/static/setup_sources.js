@@ -13,6 +13,7 @@ const KINDS = /** @type {Record<string, string>} */ ({
   markdown: "Markdown folder",
   claude_code: "Claude Code's memory",
   knowledge_graph: "MCP memory graph",
+  conversations: "Conversations",
 });
 const WARNINGS = 5;
 

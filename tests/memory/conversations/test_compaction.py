@@ -12,14 +12,10 @@ import pytest
 
 from memory.conversations import compaction
 from memory.conversations.archive import earlier_summaries
-from memory.conversations.compaction import (
-    FIRST_PAUSE,
-    LONGEST_PAUSE,
-    Compacted,
-    Compactor,
-)
+from memory.conversations.compaction import Compacted, Compactor
 from memory.conversations.deleting import delete_turn
 from memory.conversations.engine import Engine
+from memory.conversations.failures import FIRST_PAUSE, LONGEST_PAUSE
 from memory.conversations.reading import NotThereError
 from memory.conversations.summarising import Progress, Summariser
 from memory.conversations.summary_calls import CompactionError, SummarySettings
@@ -163,7 +159,7 @@ async def test_a_failure_keeps_the_transcript_and_is_tried_again_after_growing_p
             "the endpoint answered HTTP 500",
             tries,
         )
-        pause = one._failures["work", session].next_at - talk.now
+        pause = one._failures.of("work")[session].next_at - talk.now
         waited.append(pause)
         talk.now += pause - timedelta(seconds=1)
         await one.compact_pending(["work"])

@@ -20,7 +20,7 @@ from typing import Any
 from playwright.async_api import Page, expect
 
 from addons.certificates import Certificates
-from addons.client_states import clients_json, lines_json
+from addons.client_states import clients_json, lines_json, mcp_json
 from addons.config import load_config
 from addons.config_writing import ConfigFile
 from addons.demo.sample import VAULT
@@ -161,6 +161,7 @@ async def played(folder: Path) -> AsyncIterator[Suite]:
         clients=lambda: {
             "clients": clients_json(config, seen),
             "lines": lines_json(config, "127.0.0.1:8080", certificates, {}),
+            "mcp": mcp_json(config),
             "conversations": str(MEMORY),
         },
         conversations=kept,

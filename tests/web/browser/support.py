@@ -31,8 +31,7 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--use-angle=swiftshader",
-    "--enable-unsafe-swiftshader",
+    "--enable-unsafe-swiftshader",  # WebGL without a graphics card; the page itself is put together without it
 )
 NO_WEBGL = ("--disable-webgl", "--disable-webgl2", "--disable-3d-apis")
 PATIENCE = 90.0

@@ -97,6 +97,7 @@ async def place(shelf: Shelf, tmp_path: Path, mitm_yaml: str) -> AsyncIterator[P
         return {
             "clients": clients_json(load_config(file), seen),
             "lines": [],
+            "mcp": [],
             "conversations": str(directory) if directory else None,
         }
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, expect
 
 from addons.certificates import Certificates
-from addons.client_states import clients_json, lines_json
+from addons.client_states import clients_json, lines_json, mcp_json
 from addons.config import load_config
 from addons.config_writing import ConfigFile
 from addons.file_settings import FileSettings
@@ -72,6 +72,7 @@ async def place(shelf: Shelf, tmp_path: Path, request: Any) -> AsyncIterator[Pla
         return {
             "clients": clients_json(config, seen),
             "lines": lines_json(config, "127.0.0.1:8080", certificates, {}),
+            "mcp": mcp_json(config),
             "conversations": str(config.conversations_directory),
         }
 

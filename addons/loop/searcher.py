@@ -1,0 +1,182 @@
+"""Searches the memory for a model that asks, and hands over what the rules let that model have.
+
+Whatever goes wrong is told to the model in the result of its call: a search ends no conversation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import NamedTuple, Protocol
+
+from addons.faults import traced
+from addons.flows import Asked
+from addons.loop.dialect import Ask
+from addons.outgoing import Outgoing
+from memory.conversations.memories import Memories
+from memory.conversations.recall import Memory
+from memory.conversations.recall_tool import ArgumentsError, read_arguments
+from memory.conversations.recorder import Recorder
+from memory.exchange import Decision, Exchange, Scan, SentTo, Sighting
+from memory.note_library import NoteLibrary, Snapshot
+from memory.rules import Judged, NotesFacts, RuleBook, judge
+from memory.scan import scan_value
+
+logger = logging.getLogger(__name__)
+
+SEARCH_SECONDS = 3.0
+TOO_LATE = "The memory could not be searched in time (3 s). Go on without it."
+FAULTY = "The memory could not be searched. Go on without it."
+OFF = "There is no memory to search any more. Go on without it."
+
+
+class Found(NamedTuple):
+    """What a search came to. `text` is for the model; `sightings` are the notes in it, of so many `memories`."""
+
+    text: str
+    sightings: tuple[Sighting, ...] = ()
+    memories: int = 0
+
+
+class Handed(Protocol):
+    """Writes down what a model receives beside the body of a request."""
+
+    def __call__(self, exchange: Exchange, sightings: Sequence[Sighting], sent: SentTo) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Searcher:
+    """What all searches need. Callables are asked anew each time, since what they give may change.
+
+    `rules` None: nothing is judged. `is_scanning`: whether notes are looked for at all.
+    """
+
+    memories: Callable[[], Memories | None]
+    recorder_of: Callable[[str], Recorder | None]
+    library: NoteLibrary
+    rules: Callable[[], RuleBook | None]
+    is_scanning: Callable[[], bool]
+    handed: Handed
+    seconds: float = SEARCH_SECONDS
+
+    def for_exchange(self, exchange: Exchange, asked: Callable[[], Asked | None]) -> ExchangeSearch:
+        return ExchangeSearch(self, exchange, asked)
+
+
+class ExchangeSearch:
+    """The searches for one answer (`answering.Search`). `asked` gives what its request said; None: it is not remembered."""
+
+    def __init__(self, searcher: Searcher, exchange: Exchange, asked: Callable[[], Asked | None]) -> None:
+        self._searcher = searcher
+        self._exchange = exchange
+        self._asked = asked
+
+    async def search(self, ask: Ask, outgoing: Outgoing) -> Found:
+        self._exchange.recalls = self._exchange.recalls.plus(1, 0)
+        try:
+            async with asyncio.timeout(self._searcher.seconds):
+                return await self._search(ask, outgoing)
+        except TimeoutError:
+            logger.warning("A search of the memory took longer than %g s", self._searcher.seconds)
+            return Found(TOO_LATE)
+        except ArgumentsError as error:
+            return Found(f"Nothing was searched for: {error}.")
+        except Exception as error:  # noqa: BLE001 - the model goes on without a memory, whatever became of it
+            logger.error("The memory could not be searched: %s", traced(error))  # noqa: TRY400 - without its message
+            return Found(FAULTY)
+
+    def hand_over(self, found: Sequence[Found], sent: SentTo) -> None:
+        self.keep(found)
+        # One note may be in the results of two searches.
+        sightings = {sighting.note: sighting for one in found for sighting in one.sightings}
+        self._searcher.handed(self._exchange, tuple(sightings.values()), sent)
+
+    def keep(self, found: Sequence[Found]) -> None:
+        self._exchange.recalls = self._exchange.recalls.plus(0, sum(one.memories for one in found))
+
+    async def _search(self, ask: Ask, outgoing: Outgoing) -> Found:
+        searcher, client = self._searcher, self._exchange.client
+        query = read_arguments(_decoded(ask.arguments), datetime.now(UTC))
+        memories = searcher.memories()
+        if memories is None or searcher.recorder_of(client) is None:
+            return Found(OFF)
+        recalled = await memories.recall(
+            client,
+            query.query,
+            limit=query.limit,
+            after=query.after,
+            before=query.before,
+            own=await asyncio.to_thread(self._own),
+        )
+        kept, sightings = await self._allowed(recalled.memories, outgoing)
+        return Found(replace(recalled, memories=kept).as_text(), sightings, len(kept))
+
+    def _own(self) -> tuple[str, int] | None:
+        """The conversation that asks: what was said in it the model has before it."""
+        asked, recorder = self._asked(), self._searcher.recorder_of(self._exchange.client)
+        if asked is None or recorder is None:
+            return None
+        return recorder.conversation_of(
+            self._exchange.client,
+            key=asked.key,
+            messages=asked.messages,
+            prepared=asked.prepared,
+            continues=asked.continues,
+            previous=asked.previous,
+        )
+
+    async def _allowed(
+        self, memories: Sequence[Memory], outgoing: Outgoing
+    ) -> tuple[tuple[Memory, ...], tuple[Sighting, ...]]:
+        """Those that the model may have as they are, and the notes in them."""
+        searcher = self._searcher
+        rules, is_scanning = searcher.rules(), searcher.is_scanning()
+        if not memories or (rules is None and not is_scanning):
+            return tuple(memories), ()
+        library = searcher.library
+        snapshot = library.snapshot if library.is_ready else await library.scan()
+        request = _judged_at(self._exchange, outgoing)
+        return await asyncio.to_thread(_allowed, rules, request, snapshot if is_scanning else None, memories)
+
+
+def _decoded(arguments: str) -> object:
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _judged_at(exchange: Exchange, outgoing: Outgoing) -> Judged:
+    """A request to where the model is that asks: the provider, or the target that the request was led to."""
+    sent, is_target = outgoing.sent_to, not outgoing.last
+    provider = outgoing.name if is_target else exchange.provider
+    return Judged(exchange.client, provider, sent.model, sent.to, target=outgoing.name if is_target else None)
+
+
+def _allowed(
+    rules: RuleBook | None, request: Judged, snapshot: Snapshot | None, memories: Sequence[Memory]
+) -> tuple[tuple[Memory, ...], tuple[Sighting, ...]]:
+    """Each is judged together with those that are taken already: two may hold what neither holds alone.
+
+    `snapshot` None: no notes are looked for.
+    """
+    facts = NotesFacts(snapshot.map.notes if snapshot else {})
+    kept: tuple[Memory, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
+    for memory in memories:
+        more = (*kept, memory)
+        text = "\n".join(one.text for one in more)
+        scan = scan_value(snapshot.index, text) if snapshot else Scan("unscanned", ("off",))
+        if rules is None or _may_go(judge(rules, replace(request, scan=scan.state), scan.sightings, facts), scan):
+            kept, sightings = more, tuple(replace(one, evidence=()) for one in scan.sightings)
+    return kept, sightings
+
+
+def _may_go(decision: Decision, scan: Scan) -> bool:
+    """Whether nothing is asked for because of what is in a memory. What is asked of the request itself has been done."""
+    asked = [part for part in decision.parts if part.action != "allow"]
+    return not any(part.notes or scan.state != "complete" for part in asked)
