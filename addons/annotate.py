@@ -102,8 +102,14 @@ def _list_notes(flow: http.HTTPFlow, notes: list[str]) -> None:
 
 
 def comment(exchange: Exchange) -> str:
-    """`3 notes -> claude-sonnet-4 (cloud)`; says so where the body could not be looked at."""
-    return f"{_carried(exchange.scan)} -> {exchange.model or exchange.provider} ({exchange.to})"
+    """`3 notes -> claude-sonnet-4 (cloud)`; says so where the body could not be looked at, and what was recalled."""
+    way = f"{_carried(exchange.scan)} -> {exchange.model or exchange.provider} ({exchange.to})"
+    return f"{way}, {_recalled(exchange.recalls.to_json())}" if exchange.recalls.searches else way
+
+
+def _recalled(recalls: Mapping[str, int]) -> str:
+    count = recalls["memories"]
+    return f"{count or 'no'} {'memory' if count == 1 else 'memories'} recalled"
 
 
 def _carried(scan: Scan) -> str:
@@ -148,6 +154,7 @@ class MemoryView(contentviews.Contentview):
 def describe(entry: Mapping[str, Any], answer: Answer | None = None) -> str:
     """An activity entry as a person reads it, in YAML. Names of notes and models may hold whatever YAML gives a meaning."""
     scan = entry["scan"]
+    recalls = entry.get("recalls") or {"searches": 0}  # flow files of earlier versions say nothing of it
     notes: dict[str, Any] = {}
     for note in entry["notes"]:
         found = f"{note['matched']}/{note['distinctive']} lines" if note["grade"] == "line" else note["grade"]
@@ -162,6 +169,9 @@ def describe(entry: Mapping[str, Any], answer: Answer | None = None) -> str:
         "scan": ", ".join([scan["state"], *scan["reasons"]]),
         "notes": notes or "none",
     }
+    if recalls["searches"]:
+        times = "once" if recalls["searches"] == 1 else f"{recalls['searches']} times"
+        shown["memory"] = f"searched {times}, {_recalled(recalls)}"
     if answer is not None and (said := {key: value for key, value in _described(answer).items() if value}):
         shown["answer"] = said
     return str(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=sys.maxsize))

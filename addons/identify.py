@@ -105,8 +105,8 @@ class Identify:
                 raw = request.raw_content or b""
                 exchange.request_bytes = len(raw)
                 headers = request.headers
-                body = await self._read(raw, headers.get("content-encoding", ""), headers.get("content-type", ""))
-                await self._describe(flow, exchange, body)
+                encoding, content_type = headers.get("content-encoding", ""), headers.get("content-type", "")
+                await self._describe(flow, exchange, raw, encoding, content_type)
         finally:  # whatever happened, the request goes where it is meant to go
             model = exchange.model if exchange is not None else ""
             place = await self._destinations.decide(provider, model, request.host, request.port)
@@ -121,31 +121,38 @@ class Identify:
         exchange = self._begin(flow, provider)
         message = flow.websocket.messages[-1].content
         exchange.request_bytes = len(message)
-        body = await self._read(message)
-        await self._describe(flow, exchange, body)
+        body = await self._describe(flow, exchange, message)
         if asks_for_answer(exchange.protocol, body.outline):
             self._flows.expect_answer(flow, lane_of(body.outline))
         else:
             exchange.side_request = True
         exchange.to = await self._destinations.decide(provider, exchange.model, flow.request.host, flow.request.port)
 
-    async def _describe(self, flow: http.HTTPFlow, exchange: Exchange, body: Body) -> None:
-        request = flow.request
-        self._flows.hand_on(flow, body)
-        if body.size <= INLINE_BYTES:
-            facts, conversation = self._understood(request, exchange, body)
-        else:
-            facts, conversation = await asyncio.to_thread(self._understood, request, exchange, body)
+    async def _describe(
+        self,
+        flow: http.HTTPFlow,
+        exchange: Exchange,
+        raw: bytes,
+        encoding: str = "",
+        content_type: str = "application/json",
+    ) -> Body:
+        """Read what the client sent, and write down what it says of itself."""
+
+        def understood() -> tuple[Body, RequestFacts, str | None]:
+            body = self._decoded(raw, encoding, content_type)
+            self._flows.hand_on(flow, body)
+            return body, *self._understood(flow.request, exchange, body)
+
+        if len(raw) <= INLINE_BYTES and not encoding:
+            body, facts, conversation = understood()
+        else:  # all at once: each change of the thread takes as long as reading 100 kB that were there before
+            body, facts, conversation = await asyncio.to_thread(understood)
         exchange.model = facts.model[:LONGEST_KEY]
         exchange.side_request = facts.side_request
         exchange.conversation = conversation
         if self._remembers(exchange.client):
             self._flows.hear(exchange, Heard(body, facts))
-
-    async def _read(self, raw: bytes, encoding: str = "", content_type: str = "application/json") -> Body:
-        if len(raw) <= INLINE_BYTES and not encoding:
-            return self._decoded(raw, encoding, content_type)
-        return await asyncio.to_thread(self._decoded, raw, encoding, content_type)
+        return body
 
     def _decoded(self, raw: bytes, encoding: str, content_type: str) -> Body:
         try:

@@ -1,11 +1,13 @@
 """Lean: spares mitmproxy and Python work that stands in the way of requests (what it saves: docs/benchmarks.md).
 
 - mitmproxy enters each of some forty addons for each of the eight events of a request, whether the addon has such a
-  hook or not. Here only those that have it are entered. And where a part of an addon fails, mitmproxy leaves out the parts
-  after it: a fault while a request is read would spare it the judging. Here each part is called whatever became of others.
+  hook or not. Here only those that have it are entered, which is found out once. And where a part of an addon fails,
+  mitmproxy leaves out the parts after it: a fault while a request is read would spare it the judging. Here each part is
+  called whatever became of others.
 - It logs that an answer is streamed. All are, and each record wakes the event loop and is an event for every addon.
 - The garbage collector looks through everything that lives, some 200,000 objects of mitmproxy and the notes, again and
-  again, and nothing else runs in the meantime. What lives once the notes are read is set aside from that.
+  again, and nothing else runs in the meantime. What lives once the notes are read is set aside from that, and a body
+  that is read does not set it off several times.
 - A thread that scans a large body may keep the interpreter for 5 ms each time the event loop wants it, which is several
   times for each chunk of another flow's stream. Here it is asked to yield sooner.
 
@@ -18,12 +20,13 @@ import gc
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from mitmproxy import ctx
-from mitmproxy.addonmanager import AddonManager, safecall, traverse
+from mitmproxy.addonmanager import AddonManager, safecall
 from mitmproxy.exceptions import AddonHalt, AddonManagerError
 from mitmproxy.hooks import Hook
 
@@ -31,6 +34,8 @@ from memory.note_library import NoteLibrary, Snapshot
 
 STREAMING = "Streaming response from "
 SWITCH_SECONDS = 0.0005
+NEW_OBJECTS = 10_000
+"""How many there are before the garbage collector looks through them: more than reading most requests makes."""
 _proxy_logger = logging.getLogger("mitmproxy.proxy.server")
 
 
@@ -53,19 +58,26 @@ class LeanAddons(AddonManager):
                         raise AddonManagerError(f"{event.name} of an addon waits for something, and cannot here")
                     function(*event.args())
 
-    def _functions(self, event: Hook) -> Iterator[Callable[..., Any]]:
-        for addon in self._with_hook(event.name):
+    @cached_property
+    def _known(self) -> dict[str, tuple[list[object], list[Callable[..., Any]]]]:
+        """Name of a hook -> all addons and their parts when it was looked for, and what they had."""
+        return {}
+
+    def _functions(self, event: Hook) -> list[Callable[..., Any]]:
+        """Looked for anew whenever addons, or parts of one, came or went."""
+        parts = list(self.chain)
+        for addon in parts:  # and those that this adds
+            parts += getattr(addon, "addons", ())
+        known = self._known.get(event.name)
+        if known is not None and known[0] == parts:
+            return known[1]
+        functions: list[Callable[..., Any]] = []
+        for addon in self.chain:
             with safecall():  # what has the name of a hook need not be a function
                 for _, function in self._iter_hooks(addon, event):
-                    yield function
-
-    def _with_hook(self, name: str) -> Iterator[object]:
-        """Asked anew for each event: addons come and go, and so do the parts of an addon."""
-        for addon in self.chain:
-            if hasattr(addon, name) or (
-                hasattr(addon, "addons") and any(hasattr(part, name) for part in traverse(addon.addons))
-            ):
-                yield addon
+                    functions.append(function)
+        self._known[event.name] = parts, functions
+        return functions
 
 
 class Lean:
@@ -77,10 +89,13 @@ class Lean:
         self._library = library
         self._has_frozen = False
         self._switch_seconds: float | None = None
+        self._thresholds = gc.get_threshold()
 
     def running(self) -> None:
         self._switch_seconds = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
+        self._thresholds = gc.get_threshold()
+        gc.set_threshold(NEW_OBJECTS, *self._thresholds[1:])
         ctx.master.addons.__class__ = LeanAddons
         _proxy_logger.addFilter(_is_worth_saying)
         self._library.on_change.append(self._freeze)
@@ -88,6 +103,7 @@ class Lean:
     def done(self) -> None:
         if self._switch_seconds is not None:
             sys.setswitchinterval(self._switch_seconds)
+            gc.set_threshold(*self._thresholds)
         ctx.master.addons.__class__ = AddonManager
         _proxy_logger.removeFilter(_is_worth_saying)
         with suppress(ValueError):  # the notes have been read, or it never ran

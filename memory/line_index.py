@@ -13,17 +13,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.lines import IN_WHITE_SPACE, canonical_rows, fingerprints, rows_without_path, rows_without_prefix
+from memory.lines import canonical_rows, fingerprints, rows_without_path, rows_without_prefix
 from memory.pieces import Rows
 from memory.prints import LineRows
-from memory.sieve import Sieve, Tails
+from memory.sieve import FEWEST_LETTERS, IN_WHITE_SPACE, Sieve, letters_of, sieve_hashes
 
 _LONG_ROW = 1 << 16
 _LONGEST_PREFIX = 2_000
 """Bytes that the longest prefix of `lines.PREFIXES` may have, the white space before it not counted."""
 
+_LINE_NUMBER = re.compile(rb"L[0-9]{1,7}:")
+_HASH_LINE = re.compile(rb"#[0-9A-Za-z]{1,8}\|")
 _PATH = re.compile(rb"\.[\w\x80-\xff]{1,64}[:-][0-9]{1,7}[:-]")
-"""What a row has in it whose prefix is a path."""
+"""What a row has in it whose prefix has letters."""
 
 
 class FoundLines(NamedTuple):
@@ -44,8 +46,9 @@ class LineIndex:
         self._longest = longest
         self._seed = seed
         self._minimum = minimum_line_length
-        self._tails = Tails(minimum_line_length, seed)
-        self._sieve = Sieve(rows.hashes)
+        rich = rows.hashes != 0
+        self._sieve = Sieve(rows.hashes[rich])
+        self._has_poor_lines = not rich.all()
 
     @property
     def nbytes(self) -> int:
@@ -56,7 +59,8 @@ class LineIndex:
         if not len(self.rows.keys) or (b"\n" not in data and not self._may_be_one(data)):
             return FoundLines()
         rows = Rows.of(np.frombuffer(data, np.uint8))
-        candidates = self._candidates(data, rows)
+        behind_path = rows_behind_path(data, rows)
+        candidates = self._candidates(data, rows, behind_path)
         starts, ends = rows.starts[candidates], rows.ends[candidates]
         for number in (ends - starts > _LONG_ROW).nonzero()[0].tolist():
             if not self._may_be_one(data[starts[number] : ends[number]]):
@@ -64,7 +68,8 @@ class LineIndex:
         if not len(starts):
             return FoundLines()
         lines = [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-        keys = self._exact(lines)
+        in_path = np.searchsorted(candidates, behind_path).tolist() if behind_path else []
+        keys = self._exact(lines, in_path)
         first, last = (np.searchsorted(self.rows.keys, keys, side) for side in ("left", "right"))
         found = (first < last).nonzero()[0]
         first, last = first[found], last[found]
@@ -80,31 +85,43 @@ class LineIndex:
         have: NDArray[np.bool_] = self.rows.keys.take(np.searchsorted(self.rows.keys, keys), mode="clip") == keys
         return have
 
-    def _candidates(self, data: bytes, rows: Rows) -> NDArray[np.int64]:
-        """The rows that the exact rule has to look at, ascending."""
-        long = (rows.ends - rows.starts >= self._minimum).nonzero()[0]
-        hashes = self._tails.of_rows(data, rows.starts[long], rows.ends[long])
-        some = self._sieve.passing(hashes)
-        others = (hashes == 0).nonzero()[0]
-        candidates: NDArray[np.int64] = long[np.union1d(some, others) if len(others) else some]
-        return candidates
+    def _candidates(self, data: bytes, rows: Rows, behind_path: Sequence[int]) -> NDArray[np.int64]:
+        """The rows that the exact rule has to look at, ascending. Those behind a path are among them."""
+        letters = letters_of(data)
+        in_letters = Rows.of(np.frombuffer(letters, np.uint8))
+        counts = in_letters.ends - in_letters.starts
+        long = rows.ends - rows.starts >= self._minimum
+        rich = (long & (counts >= FEWEST_LETTERS)).nonzero()[0]
+        hashes = sieve_hashes(letters, in_letters.starts[rich], in_letters.ends[rich], self._seed)
+        candidates: NDArray[np.int64] = rich[self._sieve.passing(hashes)]
+        # Behind a prefix that has letters, a row does not have the letters of the note's line.
+        others = [*behind_path, *_rows_with(_LINE_NUMBER, data, rows)]
+        if b"|" in data and b"#" in data:
+            others += _rows_with(_HASH_LINE, data, rows)
+        if self._has_poor_lines:
+            others += (long & (counts < FEWEST_LETTERS)).nonzero()[0].tolist()
+        return np.unique(np.append(candidates, others)) if others else candidates
 
-    def _exact(self, lines: Sequence[bytes]) -> NDArray[np.uint64]:
-        """The fingerprint by which the rule finds each line, if it does: as it stands first, then without one prefix."""
+    def _exact(self, lines: Sequence[bytes], in_path: Sequence[int]) -> NDArray[np.uint64]:
+        """The fingerprint by which the rule finds each line, if it does: as it stands first, then without one prefix.
+
+        `in_path` are the numbers of those that may begin with a path's prefix.
+        """
         keys = self._keys(b"\n".join(lines))
         left = (~self.have(keys)).nonzero()[0]
-        rows = b"\n".join([lines[number] for number in left.tolist()])
         if len(left):
-            keys[left] = self._keys(rows_without_prefix(rows))
-        if _PATH.search(rows):
-            in_path = np.array([number for number in left.tolist() if _PATH.search(lines[number])])
-            for behind in rows_without_path(b"\n".join([lines[number] for number in in_path.tolist()])):
-                others = self._keys(behind)
-                keys[in_path] = np.where(self.have(keys[in_path]), keys[in_path], others)
+            keys[left] = self._keys(rows_without_prefix(b"\n".join([lines[number] for number in left.tolist()])))
+        if in_path:
+            for behind in rows_without_path(b"\n".join([lines[number] for number in in_path])):
+                keys[in_path] = self._else(keys[in_path], self._keys(behind))
         return keys
 
     def _keys(self, rows: bytes) -> NDArray[np.uint64]:
         return fingerprints(canonical_rows(rows), self._seed)
+
+    def _else(self, keys: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Of each pair the first one if notes have it, else the other."""
+        return np.where(self.have(keys), keys, others)
 
     def _may_be_one(self, line: bytes) -> bool:
         """Whether a line is not far too long; its white space does not count."""
@@ -123,3 +140,14 @@ def rows_behind_path(data: bytes, rows: Rows) -> list[int]:
         return []
     some = np.unique(np.searchsorted(rows.ends, places))
     return [row for row, span in zip(some.tolist(), rows.at(some), strict=True) if _PATH.search(data, *span)]
+
+
+def _rows_with(pattern: re.Pattern[bytes], data: bytes, rows: Rows) -> list[int]:
+    """The rows in which a pattern is found, ascending."""
+    found: list[int] = []
+    match = pattern.search(data)
+    while match:
+        row = int(np.searchsorted(rows.ends, match.start()))
+        found.append(row)
+        match = pattern.search(data, int(rows.ends[row]))
+    return found

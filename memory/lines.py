@@ -57,24 +57,17 @@ _PREFIX = re.compile(rf"\s*(?:{_BEGINS})")
 _PATH_PREFIXES = tuple(re.compile(f"^{prefix.pattern}", re.MULTILINE) for prefix in PATH_PREFIXES)
 
 
-# What `str.split` parts words at, in UTF-8. One after the other, as one pattern for all of them is far slower.
-_WIDE_SPACES = (
-    rb"\xc2[\x85\xa0]",
-    rb"\xe1\x9a\x80",
-    rb"\xe2\x80[\x80-\x8a\xa8\xa9\xaf]",
-    rb"\xe2\x81\x9f",
-    rb"\xe3\x80\x80",
-)
-_MAY_BE_WIDE_SPACE = np.zeros((256, 256), np.bool_)
-"""By the first two bytes of a character."""
-for _character in filter(str.isspace, map(chr, range(0x80, 0x3001))):
-    _MAY_BE_WIDE_SPACE[tuple(_character.encode()[:2])] = True
-_WIDE_SPACE_PATTERNS = tuple(map(re.compile, _WIDE_SPACES))
-IN_WHITE_SPACE = bytes(sorted(set("".join(filter(str.isspace, map(chr, range(0x3001)))).encode("utf-8")) - set(b"\n")))
-"""Every byte of every white space that `str.split` knows, but the newline."""
+# What `str.split` parts words at, in UTF-8, by first bytes: most texts have none of these, which is told in no time.
+_WIDE_SPACES = {
+    b"\xc2": rb"\xc2[\x85\xa0]",
+    b"\xe1": rb"\xe1\x9a\x80",
+    b"\xe2": rb"\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)",
+    b"\xe3": rb"\xe3\x80\x80",
+}
+_WIDE_SPACE_PATTERNS = tuple([(first, re.compile(pattern)) for first, pattern in _WIDE_SPACES.items()])
 _TO_SPACES = bytes.maketrans(b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f", b" " * 8)
 _PREFIX_OF_ROW = re.compile(
-    rb"\n(?:[\t\x0b\x0c\r\x1c-\x1f ]|" + b"|".join(_WIDE_SPACES) + rb")*+(?:" + _BEGINS.encode() + rb")"
+    rb"\n(?:[\t\x0b\x0c\r\x1c-\x1f ]|" + b"|".join(_WIDE_SPACES.values()) + rb")*+(?:" + _BEGINS.encode() + rb")"
 )
 
 
@@ -85,24 +78,14 @@ def canonical_line(line: str) -> str:
 
 def canonical_rows(rows: bytes) -> bytes:
     """`canonical_line` of each row of a text in UTF-8, all at once."""
-    if len(wide_spaces(rows)):
-        for space in _WIDE_SPACE_PATTERNS:
+    for first, space in _WIDE_SPACE_PATTERNS:
+        if first in rows:
             rows = space.sub(b" ", rows)
     text = np.frombuffer(rows.translate(_TO_SPACES), np.uint8)
     stay = text != ord(" ")
     stay[1:] |= stay[:-1] & (text[:-1] != ord("\n"))  # the first space behind a word
     collapsed: bytes = text[stay].tobytes()
     return collapsed.replace(b" \n", b"\n").rstrip(b" ")
-
-
-def wide_spaces(rows: bytes) -> NDArray[np.intp]:
-    """Where in a text in UTF-8 there may be white space beyond ASCII: all of it, and a few other signs."""
-    if rows.isascii():
-        return np.empty(0, np.intp)
-    there = np.frombuffer(rows, np.uint8)
-    first = ((there == 0xC2) | (there - np.uint8(0xE1) < 3)).nonzero()[0]
-    second = there.take(first + 1, mode="clip")
-    return first[_MAY_BE_WIDE_SPACE[there[first], second]]
 
 
 def rows_without_prefix(rows: bytes) -> bytes:

@@ -120,7 +120,11 @@ class MentionFinder:
         anchor = rf"\.(?>{alternatives})(?!{_NAME_GOES_ON})"
         self._anchor = re.compile(anchor, re.IGNORECASE if fold_paths else 0) if extensions else None
         self._begin_extensions = _first_bytes(extensions, fold=fold_paths)
-        self._endings = frozenset(map(_ending, chain(self._paths, self._bare)))
+        lengths: dict[str, set[int]] = {}
+        for name in chain(self._paths, self._bare):
+            lengths.setdefault(_ending(name), set()).add(len(name))
+        self._lengths = {ending: tuple(sorted(there, reverse=True)) for ending, there in lengths.items()}
+        """What names end with -> how many characters those have that end so, the longest first."""
 
     def find(self, text: str, effort: Effort | None = None) -> list[Mention]:
         """Every mention in a text, by row (its lines are what newlines part), or as many as `effort` is enough for."""
@@ -167,35 +171,39 @@ class MentionFinder:
     def _files_in(self, text: str, effort: Effort) -> Iterator[tuple[int, int]]:
         for anchor in matches(self._anchor, text) if self._anchor else ():
             start, end = anchor.span()
-            closer = self._may_end_a_name(text, start, end)
+            lengths = self._lengths_of_names(text, start, end)
+            closer = lengths is None or len(lengths) > 0
             if not effort.spend(_CLOSER + self._near // 10 if closer else 1):
                 return
             if not closer:
                 continue
             near = Window.before(text, end, self._near)
-            notes = self._named_by(near, text, end)
+            notes = self._named_by(near, text, end, lengths)
             if not notes and "%" in near.text:
-                notes = self._named_by(near.unquoted(), text, end)
+                notes = self._named_by(near.unquoted(), text, end, None)
             for note in notes:
                 yield start, note
 
-    def _may_end_a_name(self, text: str, start: int, end: int) -> bool:
-        """Whether any note's name ends with the word before `text[start:end]`, an extension. It costs next to nothing.
+    def _lengths_of_names(self, text: str, start: int, end: int) -> Sequence[int] | None:
+        """How long the names are that end with the word before `text[start:end]`, an extension. It costs next to nothing.
 
-        Where that word is not written as it is in a name (`%20`, accents), it may.
+        None where that word is not written as it is in a name (`%20`, accents): they may have any length.
         """
         before = text[max(0, start - _ENDING - 3) : start]
         if "%" in before:
-            return True
+            return None
         word = _LAST_WORD.search(before, max(0, len(before) - _ENDING))
         if word is None or (word.start() and before[word.start() - 1] >= "\x80"):
-            return True
-        return self._fold(word[0] + text[start:end]) in self._endings
+            return None
+        return self._lengths.get(self._fold(word[0] + text[start:end]), ())
 
-    def _named_by(self, near: Window, text: str, end: int) -> _Notes:
-        """The notes that the longest name names which ends at `end` of a text; `near` is what stands before it."""
+    def _named_by(self, near: Window, text: str, end: int, lengths: Sequence[int] | None) -> _Notes:
+        """The notes that the longest name names which ends at `end` of a text; `near` is what stands before it.
+
+        `lengths` are those that the name may have.
+        """
         first = max(0, len(near.text) - self._longest - 1)
-        for start in near.beginnings(first):
+        for start in near.beginnings(first, lengths):
             name = self._fold(near.text[start:])
             below = start > 0 and near.text[start - 1] == "/"
             notes = (self._paths if below else self._bare).get(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -35,13 +35,23 @@ class Window(NamedTuple):
     def unquoted(self) -> Window:
         return Window(unicodedata.normalize("NFC", unquote(self.text)), self.whole, is_unquoted=True)
 
-    def beginnings(self, first: int) -> Iterator[int]:
-        """Where a name may begin, ascending, from `first` on; and at the very beginning, where that is the line's."""
-        if self.whole:
-            yield 0
-        pattern = _MAY_BEGIN_AFTER_ASCII if self.text.isascii() else _MAY_BEGIN_AFTER
-        for match in pattern.finditer(self.text, first):
-            yield match.end()
+    def beginnings(self, first: int, lengths: Sequence[int] | None = None) -> Iterator[int]:
+        """Where a name may begin, ascending, from `first` on; and at the very beginning, where that is the line's.
+
+        With `lengths`, which descend, only where one of these is left.
+        """
+        text = self.text
+        if lengths is None or not text.isascii():
+            if self.whole:
+                yield 0
+            pattern = _MAY_BEGIN_AFTER_ASCII if text.isascii() else _MAY_BEGIN_AFTER
+            for match in pattern.finditer(text, first):
+                yield match.end()
+            return
+        for length in lengths:
+            start = len(text) - length
+            if (start == 0 and self.whole) or (start > 0 and _MAY_BEGIN_AFTER_ASCII.match(text, start - 1)):
+                yield start
 
 
 def plain_path(text: str) -> str:

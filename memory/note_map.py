@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -110,19 +110,22 @@ class NoteMap:
 
     def nodes(self) -> list[dict[str, Any]]:
         """The nodes as `GET api/memory` gives them, with `id` and `degree` (links in and out)."""
+        return list(self.each_node())
+
+    def each_node(self) -> Iterator[dict[str, Any]]:
+        """`nodes`, one by one: to hold them all at once sets Python looking for garbage in everything there is."""
         incoming = Counter(end for one in self._resolved.values() for end in one.links)
-        return [
-            {
-                "id": note_id,
-                **self._attributes(note),
-                "degree": len(self._resolved[note_id].links) + incoming[note_id],
-            }
-            for note_id, note in self._notes.items()
-        ]
+        for note_id, note in self._notes.items():
+            degree = len(self._resolved[note_id].links) + incoming[note_id]
+            yield {"id": note_id, **self._attributes(note), "degree": degree}
 
     def links(self) -> list[list[str]]:
         """`[from, to]` for each link."""
-        return [[start, end] for start, one in self._resolved.items() for end in one.links]
+        return list(self.each_link())
+
+    def each_link(self) -> Iterator[list[str]]:
+        """`links`, one by one."""
+        return ([start, end] for start, one in self._resolved.items() for end in one.links)
 
     def components(self) -> list[set[str]]:
         """The parts of the map that no link connects, the largest first; a note alone is one too."""

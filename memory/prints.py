@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from memory.lines import canonical_rows, fingerprints
 from memory.notes import Note
 from memory.pieces import Rows
-from memory.sieve import Tails
+from memory.sieve import FEWEST_LETTERS, letters_of, sieve_hashes
 
 _MAY_NAME = re.compile(rb"\[\[|\.[A-Za-z]")
 _BATCH = 1 << 20
@@ -53,7 +53,7 @@ class NoteRecord:
 class LineRows(NamedTuple):
     """(fingerprint of a line, place of a note that has it, sieve hash), one row for each different line of each note.
 
-    The sieve hash is 0 for a line that is too short to be sieved.
+    The sieve hash is 0 for a line with too few letters to be sieved.
     """
 
     keys: NDArray[np.uint64]
@@ -189,7 +189,6 @@ class _Printer:
     def __init__(self, seed: int, minimum_line_length: int) -> None:
         self._seed = seed
         self._minimum = minimum_line_length
-        self._tails = Tails(minimum_line_length, seed)
         self._owners: list[int] = []
         self._texts: list[bytes] = []
         self._size = 0
@@ -231,16 +230,18 @@ class _Printer:
         names[np.searchsorted(rows.ends, [match.start() for match in _MAY_NAME.finditer(data)])] = True
         lines = data.split(b"\n")
         if is_long.any():
-            self._long.append(self._rows(list(compress(lines, is_long.tolist())), owners[is_long], sieved=True))
+            self._long.append(self._rows(list(compress(lines, is_long.tolist())), owners[is_long]))
             self._longest = max(self._longest, int((rows.ends - rows.starts)[is_long].max()))
         naming = names & ~is_long
         if naming.any():
-            self._naming.append(self._rows(list(compress(lines, naming.tolist())), owners[naming], sieved=False))
+            self._naming.append(self._rows(list(compress(lines, naming.tolist())), owners[naming]))
         self._owners, self._texts, self._size = [], [], 0
 
-    def _rows(self, lines: Sequence[bytes], owners: NDArray[np.uint32], *, sieved: bool) -> LineRows:
+    def _rows(self, lines: Sequence[bytes], owners: NDArray[np.uint32]) -> LineRows:
         data = b"\n".join(lines)
+        letters = letters_of(data)
+        in_letters = Rows.of(np.frombuffer(letters, np.uint8))
+        rich = np.flatnonzero(in_letters.ends - in_letters.starts >= FEWEST_LETTERS)
         hashes = np.zeros(len(lines), np.uint32)
-        if sieved:
-            hashes = self._tails.of_lines(data, Rows.of(np.frombuffer(data, np.uint8)).ends)
+        hashes[rich] = sieve_hashes(letters, in_letters.starts[rich], in_letters.ends[rich], self._seed)
         return LineRows(fingerprints(data, self._seed), owners, hashes).in_order().once()

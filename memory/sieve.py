@@ -1,8 +1,8 @@
-"""What lets the exact rule look at one line in fifty: the last bytes of a line.
+"""What lets the exact rule look at one line in fifty: a line's letters, by a few of them and their number.
 
-Whatever a reading tool puts before a line, the line ends as the note's does: two lines that the exact rule holds to be
-one have the same last bytes once their white space is collapsed, and so has the row in which it stands. So their sieve
-hashes are equal; the opposite need not be true, and the exact rule has the last word on each line that passes.
+Whatever is no letter goes in one pass over a text, newlines excepted: white space, and with it every prefix made of
+digits and signs. Two lines that the exact rule holds to be one have the same letters, so their sieve hashes are equal;
+the opposite need not be true, and the exact rule has the last word on each line that passes.
 """
 
 from __future__ import annotations
@@ -10,94 +10,47 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.lines import canonical_rows, wide_spaces
-from memory.pieces import Rows
+FEWEST_LETTERS = 8
+"""Bytes of letters that a line must have to be sieved. The few lines with less (tables of numbers) are all looked at."""
 
 _BITS_PER_LINE = 16
 _PROBES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
-_MOST_WORDS = 3
-"""A tail is at most so many times eight bytes."""
-_EXCERPT = 256
-"""Bytes at the end of a row in which its tail is, unless much of that is white space."""
-_LONGEST_CHARACTER = 4
 
-_LOW, _HIGH, _SPACES = (np.uint64(0x0101010101010101 * byte) for byte in (0x01, 0x80, 0x20))
-_BYTE, _TO_LAST_BYTE, _FIRST_BYTE = np.uint64(8), np.uint64(56), np.uint64(0xFF)
-
-type _Words = NDArray[np.uint64]
-
-
-class Tails:
-    """Hashes of what lines end with. They have at least `shortest` characters, and that is 8 or more."""
-
-    def __init__(self, shortest: int, seed: int) -> None:
-        self._words = min(_MOST_WORDS, shortest // 8)
-        self._seed = np.uint64(seed)
-
-    def of_lines(self, lines: bytes, ends: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """The hash of each of some lines in canonical form, by where it ends in `lines`."""
-        return self._hashes(self._last(lines, ends))
-
-    def of_rows(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """The hash for each row of a text in UTF-8 that has at least `shortest` bytes: that of the line which it is.
-
-        The hash is 0 for one that may be any line; for one that is too short to be a line it says nothing.
-        """
-        if not len(ends):
-            return np.empty(0, np.uint32)
-        words = self._last(data, ends)
-        hashes = self._hashes(words)
-        uneven = _has_uneven_white_space(words)
-        uneven[np.minimum(np.searchsorted(ends, wide_spaces(data)), len(ends) - 1)] = True
-        some = uneven.nonzero()[0]
-        if len(some):
-            hashes[some] = self._of_uneven(data, starts[some], ends[some])
-        return hashes
-
-    def _of_uneven(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """As `of_rows`: rows that have to be collapsed first."""
-        begins = np.maximum(starts, ends - _EXCERPT)
-        rows = b"\n".join([data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
-        lines = canonical_rows(rows)
-        there = Rows.of(np.frombuffer(lines, np.uint8))
-        lengths = there.ends - there.starts
-        hashes = np.zeros(len(lengths), np.uint32)
-        # An excerpt may begin amid a character.
-        whole = (lengths >= 8 * self._words + np.where(begins > starts, _LONGEST_CHARACTER, 0)).nonzero()[0]
-        if len(whole):
-            hashes[whole] = self.of_lines(lines, there.ends[whole])
-        hashes[(lengths < 8 * self._words) & (begins == starts)] = 1
-        return hashes
-
-    def _last(self, data: bytes, ends: NDArray[np.int64]) -> list[_Words]:
-        """The last eight bytes of each row as one number, those before them, and so on."""
-        # Eight bytes as one number, at every place of the text: a view, nothing is copied but what is taken.
-        eight = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
-        return [eight[ends - 8 * number] for number in range(1, self._words + 1)]
-
-    def _hashes(self, words: list[_Words]) -> NDArray[np.uint32]:
-        mixed = words[0] ^ self._seed
-        for word, probe in zip((*words[1:], np.uint64(0)), _PROBES, strict=False):
-            mixed *= np.uint64(probe)
-            mixed ^= mixed >> np.uint64(32)
-            mixed += word
-        return np.maximum((mixed >> np.uint64(16)).astype(np.uint32), np.uint32(2))
+_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+IN_WHITE_SPACE = bytes(sorted(set("".join(filter(str.isspace, map(chr, range(0x3001)))).encode("utf-8")) - set(b"\n")))
+"""Every byte of every white space that `str.split` knows, but the newline."""
+# Characters beyond ASCII lose some bytes to this, in notes and requests alike.
+_NOT_LETTERS = bytes(
+    byte
+    for byte in range(256)
+    if byte in IN_WHITE_SPACE or byte in "→".encode() or (byte < 0x80 and byte not in _LETTERS and byte != ord("\n"))
+)
 
 
-def _has_uneven_white_space(words: list[_Words]) -> NDArray[np.bool_]:
-    """Which rows have in their last bytes, `words` from the last one on, white space that collapsing may change.
+def letters_of(text: bytes) -> bytes:
+    """The bytes of a text's letters, with its newlines: as many rows as the text has."""
+    return text.translate(None, _NOT_LETTERS)
 
-    Two spaces in a row, one at the end, or any control character; now and then a row that has none of this.
+
+def sieve_hashes(letters: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], seed: int) -> NDArray[np.uint32]:
+    """One hash for each row of `letters`, made from its first, middle and last eight bytes and its length.
+
+    Each row has at least `FEWEST_LETTERS` bytes. No hash is 0.
     """
-    found = np.zeros(len(words[0]), np.uint64)
-    after = _HIGH  # as if a space came behind the last byte
-    for word in words:
-        other = word ^ _SPACES
-        spaces = (other - _LOW) & ~other & _HIGH  # the high bit of each byte that is a space
-        found |= spaces & ((spaces >> _BYTE) | (after << _TO_LAST_BYTE))
-        found |= (word - _SPACES) & ~word & _HIGH
-        after = spaces & _FIRST_BYTE
-    return found != 0
+    if not len(starts):
+        return np.empty(0, np.uint32)
+    # Eight bytes as one number, at every place of the text: a view, nothing is copied but what is taken.
+    eight = np.ndarray((len(letters) - 7,), "<u8", letters, strides=(1,))
+    lengths = ends - starts
+    one, two, three = (np.uint64(probe) for probe in _PROBES)
+    mixed = (eight[starts] ^ np.uint64(seed)) * one
+    mixed ^= mixed >> np.uint64(29)
+    mixed += eight[starts + ((lengths - 8) >> 1)]
+    mixed *= two
+    mixed ^= mixed >> np.uint64(32)
+    mixed += eight[ends - 8] + lengths.astype(np.uint64)
+    mixed *= three
+    return np.maximum((mixed >> np.uint64(32)).astype(np.uint32), np.uint32(1))
 
 
 class Sieve:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import mmh3
 
-from memory.json_text import decode_json
+from memory.json_text import decode_bytes
 from memory.recent import Recent
 
 SMALLEST = 48
@@ -54,7 +54,7 @@ class Element(NamedTuple):
         """Decoded now, if it was not before."""
         if self.decoded is not UNREAD:
             return self.decoded
-        return decode_json(self.source[self.start : self.end].decode("utf-8", "surrogatepass"))
+        return decode_bytes(self.source[self.start : self.end])
 
 
 class Run(NamedTuple):

@@ -8,12 +8,13 @@ import hashlib
 import itertools
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
 from aiohttp import ETag, web
 
 from memory.activity import LARGEST_PAGE, Activity
@@ -31,7 +32,7 @@ from web.guard import role_of
 GZIP_LEVEL = 1
 """The way is short: a higher level costs more time than its fewer bytes save."""
 AT_ONCE = 250
-"""Notes or links that are encoded without a break: 2 ms."""
+"""Notes or links that are encoded without a break: less than 1 ms."""
 DEFAULT_PAGE = 100
 ACTIVITY_PARAMETERS = frozenset({"before", "limit", "note", "client", "model", "notes"})
 EXPORT_PARAMETERS = frozenset({"format", "since"})
@@ -259,16 +260,21 @@ def _time(snapshot: Snapshot) -> str | None:
 
 
 def _encode_map(note_map: NoteMap) -> bytes:
-    return b'"nodes":[%b],"links":[%b]' % (_items(note_map.nodes()), _items(note_map.links()))
+    return b'"nodes":[%b],"links":[%b]' % (_items(note_map.each_node()), _items(note_map.each_link()))
 
 
-def _items(values: Sequence[Any]) -> bytes:
-    """The JSON array `values` without its brackets. In pieces: `json` lets no other thread run while it encodes."""
-    return b",".join(
-        json.dumps(piece, separators=(",", ":")).encode()[1:-1] for piece in itertools.batched(values, AT_ONCE)
-    )
+def _items(values: Iterable[Any]) -> bytes:
+    """A JSON array without its brackets. In pieces: no other thread runs while one is encoded."""
+    return b",".join(_encode(piece)[1:-1] for piece in itertools.batched(values, AT_ONCE))
 
 
 def _members(value: dict[str, Any]) -> bytes:
     """The JSON object `value` without its braces."""
-    return json.dumps(value, separators=(",", ":")).encode()[1:-1]
+    return _encode(value)[1:-1]
+
+
+def _encode(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # half of a surrogate pair, as in the name of a file that is no UTF-8
+        return json.dumps(value, separators=(",", ":")).encode()

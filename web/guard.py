@@ -50,7 +50,7 @@ async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
     What the API says is never kept; files are kept but asked for again each time (they have an ETag).
     """
     response.headers.update(HEADERS)
-    response.headers["Cache-Control"] = "no-cache" if isinstance(response, web.FileResponse) else "no-store"
+    response.headers.setdefault("Cache-Control", "no-store")
 
 
 @web.middleware

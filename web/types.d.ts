@@ -81,6 +81,8 @@ interface ActivityEntry {
   decision: { action: Action; rule: string | null; rules?: { name: string; action: Action; notes: string[] }[] };
   scan: { state: "complete" | "partial" | "unscanned"; reasons: string[] };
   usage: { input: number | null; output: number | null; cacheRead: number | null; cacheWrite: number | null };
+  /** Not in entries of versions before it. */
+  recalls?: { searches: number; memories: number };
   bytes: { request: number; response: number };
   status: number | null;
   outcome: "answered" | "blocked" | "failed" | "aborted" | null;
@@ -166,8 +168,43 @@ interface ClientState {
 interface ClientStates {
   clients: ClientState[];
   lines: ClientLines[];
+  /** Those that have a memory. */
+  mcp: McpMemory[];
   /** The folder in which conversations are stored; null: nowhere. */
   conversations: string | null;
+}
+
+/** How a client meets its memory. */
+interface McpMemory {
+  client: string;
+  /** It needs no MCP: its memory comes inside its conversations. */
+  inside: boolean;
+  hasToken: boolean;
+  /** The one that the client is, where it is known. */
+  program: string | null;
+  /** What starts the server, without a token. */
+  lines: McpLines[];
+}
+
+/** What is pasted for a program. */
+interface McpLines {
+  program: string;
+  where: string;
+  text: string;
+}
+
+/** `POST api/clients/{client}/token`. */
+interface TokenMade {
+  token: string;
+  lines: McpLines[];
+}
+
+/** `PATCH api/clients/{client}`. */
+interface MemorySwitched {
+  client: string;
+  memoryEnabled: boolean;
+  token: string | null;
+  lines: McpLines[];
 }
 
 type Shell = "bash" | "zsh" | "fish" | "powershell";

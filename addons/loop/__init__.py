@@ -7,7 +7,11 @@ tool, the call is held back, run here, and the conversation goes on with its res
     events      server-sent events, with their bytes as they came
     places      where the values of a JSON text stand, so that a body is added to and not written anew
     past        what was hidden from a client, for its next requests: they are expanded to what really passed
-    anthropic, openai_chat, openai_responses, gemini      one dialect each
+    keys        what an answer is found again by, when its client sends it back
+    histories   where answers stand in a history, and what each follows
+    usage       what several answers cost together
+    anthropic, openai_chat, openai_responses, gemini      one dialect each, with its files beside it
+    dialects    which protocols there are
     offer       the stage that adds the tool to a request
     searcher    the search itself, under the rules, and what it hands over as exposure
     answering   the loop: attempts, searches, and what the client sees of it

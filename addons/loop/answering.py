@@ -147,6 +147,7 @@ class _OneAnswer:
             logger.warning("An answer could not be gone on with after a search of the memory")
             if not self._is_streamed:
                 return told(refusal(self._loop.protocol, str(error))._replace(status=error.status))
+            self._broke_off = False
             return await self._end(self._weave.error(str(error), error.kind))
         results = {}
         if hop.asks and hop.calls_others:

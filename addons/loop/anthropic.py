@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from addons.loop.anthropic_weave import AnthropicWeave
 from addons.loop.dialect import Offered, Passage, Past, Request
 from addons.loop.events import json_text
-from addons.loop.keys import before_of, key_of
-from addons.loop.places import Edit, Place, edited, elements, members, with_element
+from addons.loop.keys import before_of, placed, print_of
+from addons.loop.places import Edit, Place, edited, elements, members, opened, with_element
 from addons.wire.shapes import member, objects, string
 from memory.conversations.recall_tool import RecallTool
 from memory.json_text import RepeatedKeys, decode_value
@@ -36,21 +36,21 @@ class AnthropicLoop:
 
 
 def _offer(text: str, tool: RecallTool, past: Past) -> Offered | None:
-    found = members(text)
-    values = {key: decode_value(text, place.start)[0] for key, place in found.items() if key != "messages"}
-    if not _takes_tool(values, tool.name) or "messages" not in found:
+    found, values = opened(text)
+    messages = values.get("messages")
+    if not _takes_tool(values, tool.name) or not isinstance(messages, list) or not all(map(_is_message, messages)):
         return None
-    places = elements(text, found["messages"].start)
-    messages = [decode_value(text, place.start)[0] for place in places]
-    if not messages or not all(map(_is_message, messages)) or messages[-1]["role"] == "assistant":
+    if not messages or messages[-1]["role"] == "assistant":
         return None
-    history = list(_expansions(text, places, messages, past))
+    *keys, before = _keys(messages)
+    passages = list(_passages(messages, keys, past))
+    history = _expansions(text, elements(text, found["messages"].start), messages, passages) if passages else ()
     offer = {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
     return Offered(
         edited(text, [*history, with_element(text, found, "tools", json_text(offer))]),
         is_streamed=values.get("stream") is True,
-        is_expanded=bool(history),
-        before=_before(messages, len(messages)),
+        is_expanded=bool(passages),
+        before=before or "",
     )
 
 
@@ -82,20 +82,45 @@ def _is_message(message: Any) -> bool:
     )
 
 
-def _expansions(text: str, places: Sequence[Place], messages: Sequence[Any], past: Past) -> Iterator[Edit]:
-    """What really passed, in place of the answers that the client has seen of it."""
-    for at, message in enumerate(messages):
-        if message["role"] != "assistant":
-            continue
+def _keys(messages: Sequence[Any]) -> Iterator[str | None]:
+    """The key of each message that is an answer; at last what the answer to come is known by: the user's last message, and the
+    answer before that.
+    """
+    before, earlier = before_of((), ()), None
+    for message in messages:
         content = message["content"]
-        key = key_of(_before(messages, at), _said(content), _calls(content))
+        if message["role"] == "assistant":
+            earlier = print_of(_said(content), _calls(content))
+            yield earlier and placed(before, earlier)
+            continue
+        if message["role"] == "user":
+            results = [string(one.get("tool_use_id")) for one in objects(content) if one.get("type") == "tool_result"]
+            before = before_of(_said(content), results, earlier)
+        yield None
+    yield before
+
+
+def _passages(
+    messages: Sequence[Any], keys: Sequence[str | None], past: Past
+) -> Iterator[tuple[int, Passage, int | None]]:
+    """The places of answers of which something is hidden, and those of what results of theirs go to."""
+    for at, key in enumerate(keys):
         if key is None or (passage := past.passage(key)) is None:
             continue
         after = next((n for n in range(at + 1, len(messages)) if messages[n]["role"] in ("user", "assistant")), None)
         if not passage.results:
-            yield _replaced(places[at], content, passage)
+            yield at, passage, None
         elif after is not None and messages[after]["role"] == "user":
-            yield _replaced(places[at], content, passage)
+            yield at, passage, after
+
+
+def _expansions(
+    text: str, places: Sequence[Place], messages: Sequence[Any], passages: Iterable[tuple[int, Passage, int | None]]
+) -> Iterator[Edit]:
+    """What really passed, in place of the answers that the client has seen of it."""
+    for at, passage, after in passages:
+        yield _replaced(places[at], messages[at]["content"], passage)
+        if after is not None:
             yield _spliced(text, places[after], passage.results)
 
 
@@ -121,15 +146,6 @@ def _spliced(text: str, place: Place, results: Sequence[str]) -> Edit:
         return Edit(content, f"[{first}]" if said == '""' else f'[{first},{{"type":"text","text":{said}}}]')
     comma = "," if elements(text, content.start) else ""
     return Edit(Place(content.start + 1, content.start + 1), first + comma)
-
-
-def _before(messages: Sequence[Any], end: int) -> str:
-    """Of the last message of the user's before a place, and the answer before that."""
-    asked = next((at for at in reversed(range(end)) if messages[at]["role"] == "user"), 0)
-    question = messages[asked]["content"] if end else ()
-    earlier = next((one["content"] for one in reversed(messages[:asked]) if one["role"] == "assistant"), ())
-    results = [string(block.get("tool_use_id")) for block in objects(question) if block.get("type") == "tool_result"]
-    return before_of(_said(question), results, key_of("", _said(earlier), _calls(earlier)))
 
 
 def _calls(content: Any) -> list[str]:

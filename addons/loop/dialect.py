@@ -83,7 +83,9 @@ class Hop:
 
 
 class BrokenAnswerError(Exception):
-    """An answer ended before it was over, or is not of the protocol's shape. The message says how, without its text."""
+    """An answer ended before it was over, or with an error, or is not of the protocol's shape, and the client cannot simply be given it as
+    it is: something of it, or an answer before it, is hidden. The message says how, without its text.
+    """
 
 
 class Weave(Protocol):
@@ -108,7 +110,10 @@ class Weave(Protocol):
         """An answer that is one document."""
 
     def over(self) -> Hop:
-        """The hop's answer has ended. Raises BrokenAnswerError; what was fed so far stays valid."""
+        """The hop's answer has ended. Raises BrokenAnswerError; what was fed so far stays valid.
+
+        A broken answer of which nothing is hidden is no error: `finish` gives what is left of it, and the client has it to the byte.
+        """
 
     def go_on(self, results: Mapping[str, str]) -> str:
         """The body of the next request: the one before, the hidden turn verbatim (signed thinking, signatures), and the
@@ -126,7 +131,9 @@ class Weave(Protocol):
         """After `finish`: what has to be kept for later requests, by keys that `Dialect.offer` finds again. Empty: nothing was hidden."""
 
     def error(self, message: str, kind: str = "api_error") -> bytes:
-        """The protocol's event for an answer that broke off after it had begun, and whatever ends a stream then."""
+        """The protocol's event for an answer that broke off after it had begun, and whatever ends a stream then. Empty where the
+        provider's own error has been passed on.
+        """
 
 
 class Dialect(Protocol):

@@ -83,7 +83,7 @@ class Chunk:
     text: str
     top: dict[str, Place]
     candidate: dict[str, Place] = field(default_factory=dict)
-    array: Place | None = None
+    content: dict[str, Place] = field(default_factory=dict)
     parts: tuple[Part, ...] = ()
 
     def value(self, key: str) -> Any:
@@ -102,9 +102,15 @@ class Chunk:
 
     def with_parts(self, parts: Sequence[Part]) -> list[Edit]:
         """A text of nothing stands where nothing is left: a content without parts makes clients forget the whole turn."""
-        if self.array is None or list(parts) == list(self.parts):
+        if list(parts) == list(self.parts) or not self.candidate:
             return []
-        return [Edit(self.array, f"[{','.join(part.text for part in parts) or _NOTHING}]")]
+        array = f"[{','.join(part.text for part in parts) or _NOTHING}]"
+        if "parts" in self.content:
+            return [Edit(self.content["parts"], array)]
+        if "content" in self.candidate:
+            return [Edit(self.candidate["content"], f'{{"parts":{array},"role":"model"}}')]
+        at = max(self.candidate.values()).end
+        return [Edit(Place(at, at), f',"content":{{"parts":{array},"role":"model"}}')]
 
     def _decoded(self, found: dict[str, Place], key: str) -> Any:
         return decode_value(self.text, found[key].start)[0] if key in found else None
@@ -118,10 +124,10 @@ def read_chunk(text: str) -> Chunk:
     candidate = members(text, each[0].start)
     inner = members(text, candidate["content"].start) if "content" in candidate else {}
     if "parts" not in inner:
-        return Chunk(text, top, candidate)
+        return Chunk(text, top, candidate, inner)
     places = elements(text, inner["parts"].start)
     parts = [Part(place.of(text), decode_value(text, place.start)[0]) for place in places]
-    return Chunk(text, top, candidate, inner["parts"], tuple(parts))
+    return Chunk(text, top, candidate, inner, tuple(parts))
 
 
 def _canonical(value: Any) -> str:

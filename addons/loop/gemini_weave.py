@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,10 +96,7 @@ class GeminiWeave:
         if self._is_document:
             answer.give_up("it is a stream after one document")
         if not answer.is_given_up:
-            try:
-                given.extend(self._take(event) for event in self._splitter.feed(data))
-            except (TooLongError, RecursionError):
-                answer.give_up("an event of it is too long, or nested too deep")
+            given.append(self._taken(self._splitter.feed(data)))
         return b"".join(given)
 
     def whole(self, data: bytes) -> None:
@@ -112,7 +109,7 @@ class GeminiWeave:
             return
         answer.add(answer.document, self._tool)
         self._name(answer.document)
-        if self._is_later and (not self._is_document or answer.document.array is None):
+        if self._is_later and (not self._is_document or not answer.document.candidate):
             answer.trouble = "it is another answer than the first"
 
     def over(self) -> Hop:
@@ -120,7 +117,7 @@ class GeminiWeave:
         if answer.raw is None and (rest := self._splitter.rest()):
             event = event_of(rest)
             if not self._is_woven or decoded(event.data) is not None:
-                self._owed += self._take(event)
+                self._owed += self._taken([event])
         trouble = answer.trouble or (None if answer.is_over else "it ended before it was over")
         if trouble is None:
             asks = self._asks() if answer.finish_reason == "STOP" else ()
@@ -192,6 +189,14 @@ class GeminiWeave:
         parts = answer.sendable()
         instead = (*self._passed, *([content("model", parts)] if parts else []))
         return {key: Passage(instead, tuple(self._results(results, NOT_RUN)))}
+
+    def _taken(self, events: Iterable[Event]) -> bytes:
+        given: list[bytes] = []
+        try:
+            given.extend(self._take(event) for event in events)
+        except (TooLongError, RecursionError):
+            self._answer.give_up("an event of it is too long, or nested too deep")
+        return b"".join(given)
 
     def _take(self, event: Event) -> bytes:
         """What the client gets of an event."""

@@ -142,6 +142,8 @@ class Offer:
         if body is not None:
             self._flows.hand_on(flow, body)
         self._flows.offer(exchange, Offering(dialect, offered, tool))
+        if (memories := self._searcher.memories()) is not None:
+            memories.warm(exchange.client)  # opening an index may take longer than a search may
 
     def _made(
         self, request: http.Request, raw: bytes, dialect: Dialect, tool: RecallTool, client: str

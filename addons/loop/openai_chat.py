@@ -10,12 +10,12 @@ from typing import Any
 from addons.loop.chat_weave import ChatWeave
 from addons.loop.dialect import Offered, Past, Request
 from addons.loop.events import json_text
-from addons.loop.keys import before_of, key_of
-from addons.loop.places import Edit, Place, edited, elements, members, with_element
+from addons.loop.keys import before_of, placed, print_of
+from addons.loop.places import Edit, edited, elements, opened, with_element
 from addons.wire.chat_messages import texts
 from addons.wire.shapes import member, objects, string
 from memory.conversations.recall_tool import RecallTool
-from memory.json_text import RepeatedKeys, decode_value
+from memory.json_text import RepeatedKeys
 
 _NOT_BESIDE = ("functions", "function_call", "web_search_options", "prediction", "audio")
 """What a request may hold that goes with no tool: the older calls, searches of the provider's own, answers that are no text."""
@@ -37,15 +37,16 @@ class ChatLoop:
 
 
 def _offer(text: str, tool: RecallTool, past: Past) -> Offered | None:
-    found = members(text)
-    values = {key: decode_value(text, place.start)[0] for key, place in found.items() if key != "messages"}
-    if not _takes_tool(values, tool.name) or "messages" not in found:
+    found, values = opened(text)
+    messages = values.get("messages")
+    if not _takes_tool(values, tool.name) or not isinstance(messages, list) or not all(map(_is_message, messages)):
         return None
-    places = elements(text, found["messages"].start)
-    messages = [decode_value(text, place.start)[0] for place in places]
-    if not messages or not all(map(_is_message, messages)) or messages[-1]["role"] == "assistant":
+    if not messages or messages[-1]["role"] == "assistant":
         return None
-    history = list(_expansions(places, messages, past))
+    *keys, before = _keys(messages)
+    passages = {at: passage for at, key in enumerate(keys) if key and (passage := past.passage(key))}
+    places = elements(text, found["messages"].start) if passages else []
+    history = [Edit(places[at], ",".join(passage.instead)) for at, passage in passages.items()]
     function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
     offer = with_element(text, found, "tools", json_text({"type": "function", "function": function}))
     return Offered(
@@ -53,7 +54,7 @@ def _offer(text: str, tool: RecallTool, past: Past) -> Offered | None:
         is_streamed=values.get("stream") is True,
         is_expanded=bool(history),
         without_tool=None if values.get("tools") else edited(text, history),  # a model may know no tools at all
-        before=_before(messages, len(messages)),
+        before=before or "",
     )
 
 
@@ -91,25 +92,27 @@ def _is_message(message: Any) -> bool:
     )
 
 
-def _expansions(places: Sequence[Place], messages: Sequence[Any], past: Past) -> Iterator[Edit]:
-    """What really passed, in place of the answers that the client has seen of it."""
-    for at, message in enumerate(messages):
+def _keys(messages: Sequence[Any]) -> Iterator[str | None]:
+    """The key of each message that is an answer; at last what the answer to come is known by: the last message of the user's or
+    of a tool, and the answer before that.
+    """
+    before, earlier = before_of((), ()), None
+    for message in messages:
         if message["role"] == "assistant":
-            key = _key(_before(messages, at), message)
-            passage = past.passage(key) if key is not None else None
-            if passage is not None:
-                yield Edit(places[at], ",".join(passage.instead))
+            earlier = print_of(_said(message), _calls(message))
+            yield earlier and placed(before, earlier)
+            continue
+        if message["role"] == "user":
+            before = before_of(_said(message), (), earlier)
+        elif message["role"] == "tool":
+            before = before_of((), [string(message.get("tool_call_id"))], earlier)
+        yield None
+    yield before
 
 
-def _key(before: str, message: Any) -> str | None:
-    calls = [string(call.get("id")) for call in objects(message.get("tool_calls"))]
-    return key_of(before, [*texts(message.get("content")), string(message.get("refusal"))], calls)
+def _said(message: Any) -> list[str]:
+    return [*texts(message.get("content")), string(message.get("refusal"))]
 
 
-def _before(messages: Sequence[Any], end: int) -> str:
-    """Of the last message of the user's, or of a tool, before a place, and the answer before that."""
-    asked = next((at for at in reversed(range(end)) if messages[at]["role"] in ("user", "tool")), 0)
-    question: Any = messages[asked] if end else {}
-    earlier: Any = next((one for one in reversed(messages[:asked]) if one["role"] == "assistant"), {})
-    said = () if question.get("role") == "tool" else texts(question.get("content"))
-    return before_of(said, [string(question.get("tool_call_id"))], _key("", earlier))
+def _calls(message: Any) -> list[str]:
+    return [string(call.get("id")) for call in objects(message.get("tool_calls"))]

@@ -83,7 +83,8 @@ def _lets_call(values: Mapping[str, Any]) -> bool:
     """Whether a request lets the model call tools as it likes, and is answered at once, in words."""
     return (
         values.get("tool_choice") in (None, "auto")
-        and values.get("parallel_tool_calls") in (None, True)
+        # Codex asks for one call at a time. Calls of the tool are not seen, so what is seen is what was asked for.
+        and values.get("parallel_tool_calls") in (None, True, False)
         and values.get("background") in (None, False)
         and values.get("stream") in (None, True, False)
         and values.get("generate") in (None, True)

@@ -6,8 +6,8 @@ Caches of prompts hold what begins with the same bytes, and what is signed must 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from memory.json_text import decode_value
 
@@ -36,21 +36,32 @@ def members(text: str, at: int = 0) -> dict[str, Place]:
 
     Raises ValueError if that is no object, or one that names a key twice; RecursionError if it is too deep.
     """
+    return {key: place for key, place, _ in _members(text, at)}
+
+
+def opened(text: str) -> tuple[dict[str, Place], dict[str, Any]]:
+    """The values of an object, by their places and decoded. Raises as `members` does."""
+    found = list(_members(text, 0))
+    return {key: place for key, place, _ in found}, {key: value for key, _, value in found}
+
+
+def _members(text: str, at: int) -> Iterator[tuple[str, Place, Any]]:
     at = _open(text, at, "{")
-    found: dict[str, Place] = {}
     if text[at : at + 1] == "}":
-        return found
+        return
+    seen = set()
     while True:
         key, end = decode_value(text, at)
         at = _after(text, end)
-        if not isinstance(key, str) or key in found or text[at : at + 1] != ":":
+        if not isinstance(key, str) or key in seen or text[at : at + 1] != ":":
             raise ValueError("no object, or a key that stands twice")
+        seen.add(key)
         start = _after(text, at + 1)
-        _, end = decode_value(text, start)
-        found[key] = Place(start, end)
+        value, end = decode_value(text, start)
+        yield key, Place(start, end), value
         at = _after(text, end)
         if text[at : at + 1] == "}":
-            return found
+            return
         if text[at : at + 1] != ",":
             raise ValueError("no object")
         at = _after(text, at + 1)

@@ -48,7 +48,7 @@ class Answer:
         if output is not None and output.of(response) != "null":
             self.output = [place.of(response) for place in elements(response, output.start)]
         # Some hosts stream the items, and name none at the end.
-        self.output = self.output or [item for _, item in sorted(self.done.items())]
+        self.output = self.output or [item for _, item in sorted(self.done.items()) if item]
 
     def value(self, key: str) -> Any:
         """Of the response."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from addons.loop.dialect import Ask, BrokenAnswerError, Hop, Passage
@@ -59,10 +59,7 @@ class ResponsesWeave:
         if self._is_document:
             answer.give_up("it is a stream after one document")
         if not answer.is_given_up:
-            try:
-                given.extend(self._take(event) for event in self._splitter.feed(data))
-            except (TooLongError, RecursionError):
-                answer.give_up("an event of it is too long, or nested too deep")
+            given.append(self._taken(self._splitter.feed(data)))
         return b"".join(given)
 
     def whole(self, data: bytes) -> None:
@@ -81,7 +78,7 @@ class ResponsesWeave:
         if answer.document is None and (rest := self._splitter.rest()):
             event = event_of(rest)
             if not self._is_woven or decoded(event.data) is not None:
-                self._owed += self._take(event)
+                self._owed += self._taken([event])
         trouble = answer.trouble or (None if answer.is_over else "it ended before it was over")
         if trouble is None:
             return Hop(tuple(self._asks()), any(is_call(decoded(item)) for item in self._visible()))
@@ -184,6 +181,14 @@ class ResponsesWeave:
             passages[key_of_id(first)] = Passage(results=owed, goes_on_from=last)
         return passages
 
+    def _taken(self, events: Iterable[Event]) -> bytes:
+        given: list[bytes] = []
+        try:
+            given.extend(self._take(event) for event in events)
+        except (TooLongError, RecursionError):
+            self._answer.give_up("an event of it is too long, or nested too deep")
+        return b"".join(given)
+
     def _take(self, event: Event) -> bytes:
         """What the client gets of an event."""
         answer, value = self._answer, decoded(event.data)
@@ -219,9 +224,8 @@ class ResponsesWeave:
             item = value.get("item")
             if is_call_of(item, self._tool):
                 answer.hidden |= {one for one in (place, member(item, "id")) if type(one) in (int, str)}
-            text = _member(event.data or "", "item")
-            if kind == "response.output_item.done" and type(place) is int and text:
-                answer.done[place] = text
+            if kind == "response.output_item.done" and type(place) is int:
+                answer.done[place] = _member(event.data or "", "item")
             if is_call_of(item, self._tool):
                 return True
         if type(place) is int:

@@ -151,19 +151,6 @@ class ChunkStore(MemSearch):  # type: ignore[misc]
                 rows[place[found["chunk_hash"]]] = found["embedding"]
         return unit(rows)
 
-    def by_words(self, text: str, limit: int, where: str) -> list[str]:
-        """The chunks with the most of these words, as BM25 has it, best first. `where` is a filter of Milvus."""
-        (found,) = self._client.search(
-            self._collection,
-            data=[text],
-            anns_field="sparse_vector",  # memsearch offers the two lanes only as one
-            limit=limit,
-            filter=where,
-            output_fields=["start_line"],  # with none named it hands out all of them, the vectors too
-            search_params={"metric_type": "BM25"},
-        )
-        return [hit["chunk_hash"] for hit in found]
-
     def chunked(self, source: str, content: str) -> list[Chunk]:
         """The chunks of a file, in order."""
         model = self._embedder.model_name
@@ -199,9 +186,3 @@ def let_go(place: Place) -> None:
     from milvus_lite.server_manager import server_manager_instance  # type: ignore[import-untyped]  # noqa: PLC0415
 
     server_manager_instance.release_server(place.uri)
-
-
-def quoted(value: str) -> str:
-    """As a string in a filter of Milvus."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

@@ -7,6 +7,7 @@ disposable: the markdown is the truth, and whatever is wrong with a database is 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -20,7 +21,7 @@ from memory.conversations.chunk_store import ChunkStore, Place, dropped, let_go
 from memory.conversations.embedding import Builtin, EmbeddingSettings, provider
 from memory.conversations.files import UNFINISHED, make_folder, replace
 from memory.conversations.owner import LockedElsewhereError, is_locked, lock
-from memory.conversations.pieces import Stamp
+from memory.conversations.pieces_file import PiecesFile, Stamp
 from memory.conversations.recall import Recalled
 from memory.conversations.searching import Question, Searching
 from memory.conversations.settings_file import Chunking, read_chunking, write_settings
@@ -32,6 +33,7 @@ FOLDER = ".memsearch"
 DATABASE = "milvus.db"
 BROKEN = "milvus.db.broken"
 STATE = "index.json"
+PIECES = "pieces"
 
 FLUSHED_ROWS = 200
 """New rows that are searched slowly until they are flushed."""
@@ -58,7 +60,8 @@ def discard(folder: Path, server: Place | None) -> None:
         raise LockedElsewhereError
     if server is not None:
         dropped(server)
-    (own / STATE).unlink(missing_ok=True)
+    for name in (STATE, PIECES):
+        (own / name).unlink(missing_ok=True)
     for database in (own / DATABASE, own / BROKEN):
         if database.exists():
             shutil.rmtree(database, onexc=_unless_gone)
@@ -90,10 +93,10 @@ class ClientIndex:
         make_folder(self._own_folder)
         self._place = server or Place(str(self._own_folder / DATABASE))
         self._files: dict[str, Stamp] = {}
-        self._searching = Searching(self._sessions, self._files, language, builtin)
         self._pending: dict[str, None] = {}
         self._failed: set[str] = set()
         self._unflushed = 0
+        self._is_valid = True
         self._runner = asyncio.Runner()
         self._lock = lock(self._own_folder)
         try:
@@ -102,6 +105,8 @@ class ClientIndex:
             self._provider = provider(embedding, builtin)
             self._made = self._signature(embedding, self._chunking)
             self._chunk_store = self._opened()
+            kept = PiecesFile(self._own_folder / PIECES, self._made, self._own_folder / UNFINISHED)
+            self._searching = Searching(self._sessions, self._files, language, builtin, kept)
             self.look()
         except BaseException:
             self._runner.close()
@@ -160,7 +165,9 @@ class ClientIndex:
 
     def invalidate(self) -> None:
         """The next opening makes the index anew."""
-        (self._own_folder / STATE).unlink(missing_ok=True)
+        self._is_valid = False
+        for name in (STATE, PIECES):
+            (self._own_folder / name).unlink(missing_ok=True)
 
     @property
     def is_outdated(self) -> bool:
@@ -170,7 +177,10 @@ class ClientIndex:
     def search(self, question: Question) -> Recalled:
         """What answers the question. Raises what the libraries raise."""
         self.work(SEARCH_WORK)
-        return self._searching.search(self._chunk_store, question)
+        recalled = self._searching.search(self._chunk_store, question)
+        if self._searching.unsaved >= FLUSHED_ROWS and not self._pending:
+            self._save_pieces()
+        return recalled
 
     @property
     def pending(self) -> int:
@@ -185,6 +195,8 @@ class ClientIndex:
         try:
             if self._unflushed:
                 self._flush()
+            if self._searching.unsaved and self._is_valid:
+                self._save_pieces()
         finally:
             self._chunk_store.close()
             self._runner.close()
@@ -271,6 +283,10 @@ class ClientIndex:
     def _flush(self) -> None:
         self._chunk_store.flush()
         self._unflushed = 0
+
+    def _save_pieces(self) -> None:
+        with contextlib.suppress(OSError):  # then the next opening takes longer
+            self._searching.save()
 
     def _signature(self, embedding: EmbeddingSettings, chunking: Chunking) -> str:
         """What the index depends on. Where the files are is part of it: each chunk names its file."""

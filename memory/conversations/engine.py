@@ -120,10 +120,20 @@ class Engine:
         `after` and `before` bound when a turn began. `own` is the session and the number of the conversation that asks,
         which is left out.
         """
-        from memory.conversations.searching import Own, Question  # noqa: PLC0415 - imports memsearch
 
-        question = Question(query, limit, after, before, Own(*own) if own else None)
-        return await self._run(client, lambda index: index.search(question))
+        def searched(index: ClientIndex) -> Recalled:
+            from memory.conversations.searching import Own, Question  # noqa: PLC0415 - imports memsearch
+
+            return index.search(Question(query, limit, after, before, Own(*own) if own else None))
+
+        return await self._run(client, searched)
+
+    def warm(self, client: str) -> None:
+        """Open a client's index, where it is not: it may be asked soon. For any thread; what goes wrong is told to who asks."""
+        with self._changing:
+            if not self._is_closed:
+                found = self._client(client)
+                found.submit(lambda: self._opened(client, found))
 
     def changed(self, client: str, path: Path) -> None:
         """Tell that a file of the client was written: it is searchable soon. For any thread; only takes note of it."""

@@ -20,7 +20,7 @@ from memory.conversations.embedding import EmbeddingError
 from memory.conversations.engine import Engine
 from memory.conversations.owner import LockedElsewhereError
 from memory.conversations.reading import NotThereError, SessionInfo, Sizes
-from memory.conversations.recall import Holdings, Recalled
+from memory.conversations.recall import Recalled
 from memory.conversations.settings_file import SettingsFileError
 from memory.conversations.store import ClientMemory, Store
 from memory.conversations.transcript import Transcript, parse
@@ -131,11 +131,14 @@ class Memories:
     ) -> Recalled:
         """The turns of this client that answer the query, best first; see `Engine.search`."""
         if not self.has(client):  # its memory was just switched on, or all of it deleted
-            return Recalled((), Holdings())
-        if not self.has(client):
             return Recalled()
         limit = self.results if limit is None else limit
         return await _usable(self._engine.search(client, query, limit=limit, after=after, before=before, own=own))
+
+    def warm(self, client: str) -> None:
+        """Get ready for a question of this client's that may come soon; returns at once."""
+        if self.has(client):
+            self._engine.warm(client)
 
     # Deleting. Raises RebuildingError, too
 

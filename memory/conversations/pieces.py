@@ -1,13 +1,12 @@
 """What a search wants to know of each chunk of a client, in memory: its vector, its words, and what stands beside it.
 
-It is made from the files and belongs to the client's worker thread. A question is answered from it, and the database only
-says which chunks have the question's words: Milvus Lite compares row by row in Python, and hands out rows slowly.
+It is made from the files and belongs to the client's worker thread. A question is answered from it, and the database is
+asked for vectors only: Milvus Lite compares row by row in Python, hands out rows slowly, and knows no stems.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,59 +14,45 @@ from numpy.typing import NDArray
 
 from memory.conversations.chunk_store import Chunk, ChunkStore
 from memory.conversations.embedding import Vectors
-from memory.conversations.ranking import Language, Numbers
-from memory.conversations.sections import Label, label, says_nothing, without_heading
+from memory.conversations.pieces_file import FilePieces, Piece, PiecesFile, Stamp
+from memory.conversations.postings import Postings
+from memory.conversations.ranking import Language
+from memory.conversations.sections import label, says_nothing, without_heading
 
 LEAD = 80
 """Characters of a piece that are kept, to find it again in its turn."""
 
-type Stamp = tuple[int, int]
-"""Of a file: when it was modified, in ns, and its size."""
 type Rows = NDArray[np.intp]
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A chunk, without most of its text."""
-
-    id: str
-    source: str
-    heading: str
-    start_line: int
-    lead: str
-    words: Numbers
-    said: Label | None
-    """None: it is no part of a transcript of ours."""
-    says_nothing: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """Its pieces in order, with a vector of length 1 for each."""
-
-    stamp: Stamp
-    pieces: Sequence[Piece]
-    vectors: Vectors
 
 
 class Pieces:
     """Of all files of a client. Places are those in `all`, until the next `follow`."""
 
-    def __init__(self, language: Language) -> None:
+    def __init__(self, language: Language, kept: PiecesFile) -> None:
         self._language = language
-        self._files: dict[str, _File] = {}
+        self._kept = kept
+        self._is_read = False
+        self._files: dict[str, FilePieces] = {}
+        self.unsaved = 0
+        """How many pieces are not in the file that keeps them."""
         self.all: list[Piece] = []
         self._vectors: Vectors = np.zeros((0, 0), np.float32)
-        self._place: dict[str, int] = {}
+        self._postings = Postings((), language)
         self._before: list[int | None] = []
         self._after: list[int | None] = []
 
     def follow(self, files: Mapping[str, Stamp], chunk_store: ChunkStore) -> None:
         """Take in what was indexed, changed and forgotten since: `files` is what the index holds."""
+        is_first, self._is_read = not self._is_read, True
+        if is_first:
+            self._files = self._kept.read(self._language)
         stale = [source for source, stamp in files.items() if self._stamp(source) != stamp]
         gone = [source for source in self._files if source not in files]
         if not stale and not gone:
+            if is_first:
+                self._join()
             return
+        self.unsaved += len(gone)
         for source in gone:
             del self._files[source]
         read = {
@@ -79,17 +64,24 @@ class Pieces:
             chunks = read.get(source, [])  # none: deleted since
             self._files[source] = self._file(files[source], chunks, vectors[at : at + len(chunks)], source)
             at += len(chunks)
+        self.unsaved += at
         self._join()
 
-    def place(self, chunk: str) -> int | None:
-        """Where it is; None: the file has it no more."""
-        return self._place.get(chunk)
+    def save(self) -> None:
+        """Keep them for the next opening. What the index had no vector for is asked for again then. Raises OSError."""
+        known = {source: file for source, file in self._files.items() if file.vectors.any(axis=1).all()}
+        self._kept.write(known, self._language)
+        self.unsaved = 0
 
     def cosines(self, vector: Vectors, places: Sequence[int] | Rows | None = None) -> Vectors:
         """With the pieces at these places; with all."""
         rows = self._vectors if places is None else self._vectors[places]
         cosines: Vectors = rows @ (vector / max(float(np.linalg.norm(vector)), 1e-9)).astype(np.float32)
         return cosines
+
+    def by_words(self, text: str) -> Vectors:
+        """How many of these words each has, and how rare they are: BM25 of words that are there or not, by their stems."""
+        return self._postings.scores(self._language.numbers(text))
 
     def before(self, place: int) -> int | None:
         """The one before it in its conversation."""
@@ -119,10 +111,10 @@ class Pieces:
             else np.zeros((0, chunk_store.dimension), np.float32)
         )
 
-    def _file(self, stamp: Stamp, chunks: Sequence[Chunk], vectors: Vectors, source: str) -> _File:
+    def _file(self, stamp: Stamp, chunks: Sequence[Chunk], vectors: Vectors, source: str) -> FilePieces:
         file = self._files.get(source)
         known = {piece.id: piece for piece in file.pieces} if file is not None else {}
-        return _File(stamp, [known.get(chunk.id) or self._piece(chunk) for chunk in chunks], vectors)
+        return FilePieces(stamp, [known.get(chunk.id) or self._piece(chunk) for chunk in chunks], vectors)
 
     def _piece(self, chunk: Chunk) -> Piece:
         text = without_heading(chunk.content)
@@ -141,7 +133,7 @@ class Pieces:
         files = [file for file in self._files.values() if file.pieces]
         self.all = [piece for file in files for piece in file.pieces]
         self._vectors = np.concatenate([file.vectors for file in files]) if files else np.zeros((0, 0), np.float32)
-        self._place = {piece.id: place for place, piece in enumerate(self.all)}
+        self._postings = Postings([piece.words for piece in self.all], self._language)
         self._before, self._after = [None] * len(self.all), [None] * len(self.all)
         last: dict[tuple[str, int | None], int] = {}
         for place, piece in enumerate(self.all):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import log
+from math import log, log2
 
 import bm25s.stopwords as lists  # type: ignore[import-untyped]  # it has no types
 import numpy as np
@@ -33,6 +33,13 @@ BESIDE = (0.7, 0.4)
 """What a word counts that stands in the next piece, and in the next but one."""
 SECOND_WEIGHT = 0.5
 """Of the second best piece of a turn, where the best has 1: mostly one is the question and one its answer."""
+
+LEAST_SCORE, MOST_LEAST_SCORE = 0.12, 0.20
+"""Where the best scores less, nothing is the answer: in a small memory, and in a large one (`make bench`, area recall)."""
+LEAST_GROWS = 0.025
+"""With each doubling: of twice as many pieces, the best of those that answer nothing scores so much more by chance."""
+SMALL = 128
+"""Pieces of a memory in which LEAST_SCORE counts."""
 
 STOP_WORDS: dict[str, Sequence[str]] = {
     "danish": lists.STOPWORDS_DANISH,
@@ -76,6 +83,7 @@ class Language:
     """
 
     def __init__(self, name: str) -> None:
+        self.name = name
         self._stop = frozenset(STOP_WORDS[name])
         self._stemmer = Stemmer.Stemmer(name)
         self._numbers: dict[str, int] = {}
@@ -94,6 +102,12 @@ class Language:
         if new := sorted(word for word in found if word not in numbers):
             self._take(new)
         return np.array(sorted(map(numbers.__getitem__, found)), np.int32)
+
+    def numbered(self, words: Sequence[str]) -> Numbers:
+        """The number of each, in their order: of words that `spelled` gave, also another time."""
+        if new := [word for word in dict.fromkeys(words) if word not in self._numbers]:
+            self._take(new)
+        return np.array([self._numbers[word] for word in words], np.int32)
 
     def spelled(self, numbers: Numbers) -> list[str]:
         return [self._words[number] for number in numbers.tolist()]
@@ -140,6 +154,12 @@ def scores(question: str, pieces: Sequence[Candidate], language: Language, vecto
     covered = rarity @ _with_neighbours(found, pieces) / rarity.sum()
     joint = (cosines + WORDS_WEIGHT * covered) / (1 + WORDS_WEIGHT)
     return [float(score) for score in joint]
+
+
+def least(pieces: int) -> float:
+    """What the best of so many pieces must score to be an answer."""
+    grown = LEAST_SCORE + LEAST_GROWS * log2(max(pieces, SMALL) / SMALL)
+    return min(grown, MOST_LEAST_SCORE)
 
 
 def joined(found: Sequence[float]) -> float:

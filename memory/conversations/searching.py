@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from memory.conversations.chunk_store import ChunkStore, quoted
+from memory.conversations.chunk_store import ChunkStore
 from memory.conversations.embedding import Builtin, Vectors
-from memory.conversations.pieces import Piece, Pieces, Rows, Stamp, text_of
-from memory.conversations.ranking import Candidate, Language, focused, joined, scores
+from memory.conversations.pieces import Pieces, Rows, text_of
+from memory.conversations.pieces_file import Piece, PiecesFile, Stamp
+from memory.conversations.ranking import Candidate, Language, focused, joined, least, scores
 from memory.conversations.recall import Holdings, Memory, Recalled, capped
 from memory.conversations.sections import Section, parts_of, section_at, session_of, session_started
 from memory.conversations.transcript import parse
@@ -25,12 +26,8 @@ LANE = 50
 """Candidates of each lane."""
 STEPS = 2
 """How far in a conversation the neighbours of a candidate are looked at."""
-LEAST_SCORE = 0.12
-"""Where the best scores less, nothing is the answer (measured: `make bench`, area recall)."""
 LEAST_PART = 0.25
 """Of the best score, that another must have to stand beside it."""
-MOST_LEFT_OUT = 2000
-"""Pieces of the asking conversation that one more result of a lane is asked for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +62,32 @@ class _Scope:
             return False
         return self.own is None or piece.said is None or (piece.source, piece.said.conversation) != self.own
 
-    @property
-    def filter(self) -> str:
-        """For Milvus, which looks at each row for it: not at the own conversation, which is left out afterwards."""
-        return "" if self.sources is None else f"source in [{', '.join(map(quoted, sorted(self.sources)))}]"
-
 
 EVERYWHERE = _Scope()
 
 
 class Searching:
-    """Over the files of one client. `files` is what is indexed: it is looked at, and belongs to the index."""
+    """Over the files of one client. `files` is what is indexed: it is looked at, and belongs to the index. `kept` is
+    where is kept what would be read from it.
+    """
 
-    def __init__(self, sessions: Path, files: Mapping[str, Stamp], language: str, builtin: Builtin) -> None:
+    def __init__(
+        self, sessions: Path, files: Mapping[str, Stamp], language: str, builtin: Builtin, kept: PiecesFile
+    ) -> None:
         self._sessions = sessions
         self._files = files
         self._builtin = builtin
         self._language = Language(language)
-        self._pieces = Pieces(self._language)
+        self._pieces = Pieces(self._language, kept)
+
+    @property
+    def unsaved(self) -> int:
+        """How many pieces would have to be read from the index again."""
+        return self._pieces.unsaved
+
+    def save(self) -> None:
+        """Raises OSError."""
+        self._pieces.save()
 
     def search(self, chunk_store: ChunkStore, question: Question) -> Recalled:
         """The best first. Raises what the libraries raise."""
@@ -93,9 +98,10 @@ class Searching:
         kept: dict[tuple[str, tuple[int, ...]], tuple[Memory, str]] = {}
         read = _Reading()
         turns = _by_turn(self.ranked(chunk_store, question.text, scope))
-        least = turns[0][0] * LEAST_PART if turns and turns[0][0] >= LEAST_SCORE else inf
+        is_found = turns and turns[0][0] >= least(len(self._pieces.all))
+        bound = turns[0][0] * LEAST_PART if is_found else inf
         for score, piece in turns:
-            if score < least or len(kept) == question.limit:
+            if score < bound or len(kept) == question.limit:
                 break
             section = read.section(piece)
             if section is not None and _is_wanted(question, piece, section):
@@ -111,7 +117,9 @@ class Searching:
         words = " ".join(self._language.words(text)) or text
         # the mean of a question's vectors is clearer without the words that say nothing; a model wants the whole sentence
         vector = chunk_store.vector(words if chunk_store.embeds_words else text)
-        lanes = list(dict.fromkeys((*self._by_meaning(vector, scope), *self._by_words(chunk_store, words, scope))))
+        lanes = list(
+            dict.fromkeys((*self._lane(pieces.cosines(vector), scope), *self._lane(pieces.by_words(text), scope)))
+        )
         if chunk_store.embeds_words:
             said = [pieces.all[place].words for place in lanes]
             sharper = focused(text, said, self._language, self._builtin.word_vectors)
@@ -120,26 +128,12 @@ class Searching:
         scored = zip(self._scores(text, vector, found), (pieces.all[place] for place in found), strict=True)
         return sorted(scored, key=lambda each: (-each[0], each[1].id))
 
-    def _by_meaning(self, vector: Vectors, scope: _Scope) -> list[int]:
-        """The places of the nearest pieces."""
-        cosines = self._pieces.cosines(vector)
+    def _lane(self, scores: Vectors, scope: _Scope) -> list[int]:
+        """The places of the best pieces."""
         if scope != EVERYWHERE:
-            cosines[[not scope.has(piece) for piece in self._pieces.all]] = -inf
-        order: Rows = np.argsort(-cosines, kind="stable")[:LANE]
-        return [place for place in order.tolist() if cosines[place] > -inf]
-
-    def _by_words(self, chunk_store: ChunkStore, words: str, scope: _Scope) -> list[int]:
-        if chunk_store.is_empty:
-            return []
-        pieces = self._pieces
-        own = (
-            0
-            if scope.own is None
-            else sum(not scope.has(piece) for piece in pieces.all if piece.source == scope.own[0])
-        )
-        found = chunk_store.by_words(words, LANE + min(own, MOST_LEFT_OUT), scope.filter)
-        places = (place for chunk in found if (place := pieces.place(chunk)) is not None)
-        return [place for place in places if scope.has(pieces.all[place])][:LANE]
+            scores[[not scope.has(piece) for piece in self._pieces.all]] = -inf
+        order: Rows = np.argsort(-scores, kind="stable")[:LANE]
+        return [place for place in order.tolist() if scores[place] > -inf]
 
     def _with_neighbours(self, lanes: Sequence[int]) -> list[int]:
         wanted = dict.fromkeys(lanes)

@@ -19,7 +19,7 @@ from mitmproxy.test import taddons
 from addons.annotate import ENTRY, MOST_SHOWN, Annotate, MemoryView, annotate, comment, describe, marker
 from addons.flows import Flows
 from addons.wire.answer import Answer, ToolCall
-from memory.exchange import Decision, Exchange, Scan
+from memory.exchange import Decision, Exchange, Recalls, Scan
 from tests.addons.parts import content, exchange_of, flow_to, reference, seen
 
 
@@ -30,6 +30,9 @@ from tests.addons.parts import content, exchange_of, flow_to, reference, seen
         ({"scan": seen(content())}, "1 note -> claude-test (cloud)"),
         ({"scan": seen(content(), reference()), "to": "local"}, "2 notes -> claude-test (local)"),
         ({"model": ""}, "0 notes -> anthropic (cloud)"),
+        ({"recalls": Recalls(1, 0)}, "0 notes -> claude-test (cloud), no memories recalled"),
+        ({"recalls": Recalls(2, 1)}, "0 notes -> claude-test (cloud), 1 memory recalled"),
+        ({"recalls": Recalls(1, 3)}, "0 notes -> claude-test (cloud), 3 memories recalled"),
         ({"scan": Scan("unscanned", ("off",))}, "unscanned -> claude-test (cloud)"),
         ({"scan": Scan("partial", ("not JSON",))}, "partial -> claude-test (cloud)"),
         ({"scan": Scan("partial", ("not JSON",), (content(),))}, "1 note, partial -> claude-test (cloud)"),

@@ -109,19 +109,18 @@ def asked(text: str, **more: Any) -> bytes:
     return json.dumps({"model": "tide-1", "messages": [{"role": "user", "content": text}], **more}).encode()
 
 
-def addresses() -> list[tuple[str, str]]:
+def addresses(client: str) -> list[tuple[str, str]]:
     """Method and path of every address of the API; ids are of what there is."""
     access = Access(Tokens("admin-token-of-the-tests", "read-only-token-of-the-tests"), 1)
     app = create_app(Services(NoteLibrary([]), Exposure(), Activity(), EventHub(), access, dict))
     found = [(route.method, route.resource.canonical.lstrip("/")) for route in app.router.routes() if route.resource]
-    return [(method, re.sub(r"\{client\}", "curl", path)) for method, path in found if path.startswith("api/")]
+    return [(method, re.sub(r"\{client\}", client, path)) for method, path in found if path.startswith("api/")]
 
 
-def read_out(suite: SuiteProcess) -> dict[str, bytes]:
+def read_out(suite: SuiteProcess, client: str = "curl") -> dict[str, bytes]:
     """What each address answers. Writes are sent an empty object: most are refused, and say why."""
-    last = {"api/memory/exposure/reset": 1}
     said: dict[str, bytes] = {}
-    for method, path in sorted(addresses(), key=lambda one: last.get(one[1], 0)):
+    for method, path in sorted(addresses(client), key=lambda one: one[0] == "DELETE" or one[1].endswith("reset")):
         if path == "api/events":
             continue
         entry = suite.api("api/activity?limit=1").body["entries"][0]["id"]
@@ -184,6 +183,39 @@ def test_the_line_is_said_nowhere(suite: SuiteProcess, upstream: RawUpstream) ->
     files = [path for path in suite.state.rglob("*") if path.is_file()]
     assert {"activity.db", "tokens.json"} <= {path.name for path in files}
     assert [path.name for path in files if holds_line(unpacked(path.read_bytes()))] == []
+
+
+def test_with_a_memory_the_line_stands_in_the_memory_and_nowhere_else(
+    tmp_path_factory: pytest.TempPathFactory, vault: Path, upstream: RawUpstream, authority: AuthorityPaths
+) -> None:
+    """Its conversations are kept in full: in the folder of its client, and in what an admin reads of them."""
+    config = configuration(
+        vault,
+        {"anthropic": f"https://127.0.0.1:{upstream.port}"},
+        clients=[{"name": "keeper", "match": {"user_agent": "keeper/*"}, "memory_enabled": True}],
+    )
+    with SuiteProcess(tmp_path_factory.mktemp("keeping"), config, trust=authority.authority) as suite:
+        events = Events(suite)
+        for text in (f"{LINE}\nwhat do they whistle", "and what is beside it"):
+            send(suite, asked(text), "User-Agent: keeper/1.0")
+        kept = suite.state / "memory" / "keeper" / "sessions"
+        suite.wait_for(lambda: any(holds_line(file.read_bytes()) for file in kept.glob("*.md")), "a transcript")
+        [session] = suite.api("api/clients/keeper/memory/sessions").body["sessions"]
+        told = suite.api(f"api/clients/keeper/memory/sessions/{session['session']}/conversations/1").body
+        assert holds_line(json.dumps(told).encode())
+        assert suite.activity(2)[-1]["client"] == "keeper"
+
+        said = read_out(suite, "keeper")  # the list of sessions says how each begins
+        assert [place for place, body in said.items() if holds_line(body)] == ["GET api/clients/keeper/memory/sessions"]
+
+        suite.stop()
+        events.join()
+        assert b"keeper" in events.said
+        assert not holds_line(events.said)
+        assert not holds_line(suite.log.encode())
+        outside = [path for path in suite.state.rglob("*") if path.is_file() and not path.is_relative_to(kept.parent)]
+        assert "activity.db" in {path.name for path in outside}
+        assert [path.name for path in outside if holds_line(unpacked(path.read_bytes()))] == []
 
 
 def test_it_would_be_found() -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from addons.certificates import Certificates
-from addons.client_states import clients_json, lines_json
+from addons.client_states import clients_json, lines_json, mcp_command, mcp_json
 from addons.clients import ClientConfig, MatchConfig
 from addons.config import Address, Config, ProxyConfig, ReverseConfig, Upstream
 from addons.env import render, variables, way_for
 from addons.record import Seen
+from tests.harness import MITMEMORY
+from web.mcp_lines import stdio_lines
 
 HMAC = "hmac:" + "0a" * 32
 CONFIG = Config(
@@ -104,3 +106,25 @@ def test_a_client_that_nothing_points_anywhere_says_so() -> None:
     assert groq["problem"] == (
         "groq takes a base URL, and no variable for it is known: set it to http://127.0.0.1:8002 by hand"
     )
+
+
+def test_how_clients_with_a_memory_meet_it(tmp_path: Path) -> None:
+    config = Config(
+        file=tmp_path / "mitm.yaml",
+        clients=(
+            ClientConfig("Claude Code", MatchConfig(proxy_user="me"), memory_enabled=True),
+            ClientConfig("off", MatchConfig(proxy_user="off")),
+            ClientConfig("codex", MatchConfig(user_agent="GeminiCLI-tui/*"), "mcp_via_llm", memory_enabled=True),
+            ClientConfig("editor", MatchConfig(user_agent="ed/*"), memory_enabled=True),
+        ),
+    )
+    told = mcp_json(config)
+    assert [(one["client"], one["inside"], one["program"]) for one in told] == [
+        ("claude-code", False, "Claude Code"),
+        ("codex", True, "Gemini CLI"),
+        ("editor", False, None),
+    ]
+    command = [str(MITMEMORY), "mcp", "--client", "editor", "--config", str(tmp_path / "mitm.yaml")]
+    assert mcp_command("editor", config.file) == command
+    assert mcp_command("editor", None) == command[:4]
+    assert told[2]["lines"] == [line.to_json() for line in stdio_lines(command)]

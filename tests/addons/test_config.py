@@ -514,7 +514,6 @@ REVERSE = [
 ]  # fmt: skip
 
 LATER = [
-    ("conversations: {recall_tool_name: Remember}", "conversations.recall_tool_name", "not yet: this version has no use for `recall_tool_name`", "leave it out"),
     ("proxy: {mitmproxy: {mode: [regular]}}", "proxy.mitmproxy.mode", "the suite sets this option itself", "use `proxy.listen` and `proxy.reverse`"),
     ("proxy: {mitmproxy: {listen_port: 1}}", "proxy.mitmproxy.listen_port", "the suite sets this option itself", "use `proxy.listen`"),
     ("proxy: {mitmproxy: {stream_large_bodies: 1m}}", "proxy.mitmproxy.stream_large_bodies", "the suite sets this option itself", "leave it out: a streamed request could not be scanned"),
@@ -544,12 +543,9 @@ def test_conversations_are_where_they_are_kept(tmp_path: Path) -> None:
         [found] = load(f"{source}\n{more}\n", tmp_path).memory.sources
         assert found == SourceConfig("a", "conversations", tmp_path / "talk")
     with pytest.raises(ConfigError) as raised:
-        load(f"{source}\nstate: null\n", tmp_path)
-    assert raised.value.faults == (
-        Fault(
-            "mitm.yaml", 1, "memory.sources[0]", "`path` is missing", "say where the conversations are, or set `state`"
-        ),
-    )
+        load(f"{source}\nstate: null\n")
+    mend = "say where the conversations are, or set `state`"
+    assert raised.value.faults == (Fault("mitm.yaml", 1, "memory.sources[0]", "`path` is missing", mend),)
 
 
 @pytest.mark.parametrize(("entry", "key", "message", "mend"), PROVIDERS)

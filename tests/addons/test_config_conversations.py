@@ -76,7 +76,7 @@ conversations:
   directory: ~/talks
   embedding: {provider: openai, model: nomic-embed, base_url: "http://127.0.0.1:1234/v1", api_key_env: EMBED_KEY}
   milvus: {uri: "http://milvus.example:19530", token_env: MILVUS_TOKEN}
-  recall_tool_name: MemoryRecall
+  recall_tool_name: _recall-2
   search_top_k: 20
   redact_secrets: false
   language: german
@@ -89,7 +89,7 @@ conversations:
         directory=tmp_path / "home" / "talks",
         embedding=EmbeddingConfig("openai", "nomic-embed", "http://127.0.0.1:1234/v1", "EMBED_KEY"),
         milvus=MilvusConfig("http://milvus.example:19530", "MILVUS_TOKEN"),
-        recall_tool_name="MemoryRecall",
+        recall_tool_name="_recall-2",
         search_top_k=20,
         redact_secrets=False,
         language="german",

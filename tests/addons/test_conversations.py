@@ -278,10 +278,21 @@ def test_what_cannot_change_while_it_runs_says_so(tmp_path: Path, more: dict[str
     ]
 
 
-HEAVY = ("memsearch", "pymilvus", "milvus_lite", "wordllama", "bm25s", "Stemmer", "pandas")
+HEAVY = (
+    "memsearch",
+    "pymilvus",
+    "milvus_lite",
+    "wordllama",
+    "bm25s",
+    "Stemmer",
+    "pandas",
+    "mcp",
+    "mcp_types",
+    "pydantic",
+)
 
 
-def test_the_suite_starts_without_the_libraries_of_the_index() -> None:
+def test_the_suite_starts_without_the_libraries_of_index_and_mcp() -> None:
     script = f"import addons.suite, sys, json; print(json.dumps([name for name in {HEAVY} if name in sys.modules]))"
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True)
     assert json.loads(ran.stdout) == []

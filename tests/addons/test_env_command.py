@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import subprocess
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +154,65 @@ def test_a_state_directory_that_cannot_be_used_is_said(run: Run, state: Path, co
     assert (code, out) == (1, "")
     assert err.endswith("set state to another directory\n")
     assert err.count("\n") == 1
+
+
+# ---- the memory of a client
+
+REMEMBERED = [
+    {"name": "Claude Code", "match": {"proxy_user": "a"}, "memory_enabled": True},
+    {"name": "editor", "match": {"user_agent": "GeminiCLI*"}, "memory_enabled": True},
+    {"name": "other", "match": {"proxy_user": "b"}, "memory_enabled": True},
+    {"name": "inside", "match": {"proxy_user": "c"}, "memory_enabled": True, "mode": "mcp_via_llm"},
+    {"name": "off", "match": {"proxy_user": "d"}},
+]
+
+
+def of_memory(out: str) -> list[str]:
+    """What stands after the variables, which is comments alone, without their sign."""
+    lines = out.splitlines()
+    first = next((at for at, line in enumerate(lines) if line.startswith("#")), len(lines))
+    assert all(line.startswith("# ") for line in lines[first:])
+    return [line[2:] for line in lines[first:]]
+
+
+def test_how_a_client_meets_its_memory(run: Run, config: Path, state: Path) -> None:
+    write(config.parent, state=str(state), clients=REMEMBERED)
+    started = [str(MITMEMORY), "mcp", "--client", "claude-code", "--config", str(config)]
+    code, out, err = run("env", "--client", "Claude Code", "--shell", "fish")
+    assert (code, err) == (0, "")
+    assert of_memory(out) == [
+        "Its memory as an MCP server, which asks the suite that runs:",
+        "",
+        "Claude Code, in a shell:",
+        f"claude mcp add --scope user mitmemory -- {shlex.join(started)}",
+        "",
+        "The same over HTTP needs a token, which the Setup page makes.",
+    ]
+    programs = {
+        "editor": ["Gemini CLI"] * 2,
+        "other": ["Claude Code", "Claude Desktop", *["Codex"] * 2, *["Gemini CLI"] * 2, "Cursor"],
+    }
+    for client, named in programs.items():
+        lines = of_memory(run("env", "--client", client)[1])
+        heads = [after for before, after in pairwise(["", *lines]) if not before and after.endswith(":")]
+        assert [head.partition(",")[0] for head in heads[1:]] == named
+    inside = ["Its memory comes inside its conversations: nothing more need be set up."]
+    assert of_memory(run("env", "--client", "inside")[1]) == inside
+    for arguments in (("--client", "off"), (), ("--client", "codex"), ("--client", "other", "--system")):
+        assert "mcp" not in run("env", *arguments)[1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no bash")
+def test_no_name_of_a_folder_is_run_by_bash(tmp_path: Path) -> None:
+    folder = tmp_path / "a\n touch made\r\x85\u2028'x"
+    folder.mkdir()
+    file = write(folder, state=str(tmp_path / "state"), clients=REMEMBERED)
+    command = [str(MITMEMORY), "env", "--config", str(file), "--client", "other", "--shell", "bash"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    script = 'eval "$1"; echo "$HTTPS_PROXY"'
+    ran = subprocess.run(["bash", "-c", script, "x", printed], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (ran.stdout, ran.stderr) == ("http://b:x@127.0.0.1:8080\n", "")
+    assert not (tmp_path / "made").exists()
 
 
 # ---- hmac

@@ -100,19 +100,37 @@ def test_so_are_those_that_cannot_wait(lean: Lean, is_lean: bool) -> None:
         assert heard == [f"{name} api.anthropic.com" for name in ("one", "three", "faulty", *after, "last word")]
 
 
-async def test_an_addon_without_the_hook_is_not_entered(lean: Lean, monkeypatch: pytest.MonkeyPatch) -> None:
-    entered: list[Any] = []
+async def test_who_has_a_hook_is_looked_for_once(lean: Lean, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[Any] = []
     iter_hooks = AddonManager._iter_hooks
 
     def looked_through(self: AddonManager, addon: Any, event: Any) -> Any:
-        entered.append(addon.name)
+        looked_at.append(addon)
         return iter_hooks(self, addon, event)
 
     with taddons.context(*chain([])) as context:
         lean.running()
+        addons = context.master.addons
         monkeypatch.setattr(AddonManager, "_iter_hooks", looked_through)
+        for _ in range(3):
+            await addons.trigger_event(HttpRequestHook(flow_to()))
+        assert looked_at == addons.chain
+        addons.get("silent").addons.append(Silent("new"))
+        await addons.trigger_event(HttpRequestHook(flow_to()))
+        assert looked_at == addons.chain * 2
+
+
+async def test_what_is_no_function_keeps_no_other_from_being_called(
+    lean: Lean, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: Heard = []
+    wrong = Silent("wrong")
+    wrong.request = "no function"  # type: ignore[attr-defined]
+    with taddons.context(Named("one", heard, wrong), Named("two", heard)) as context:
+        lean.running()
         await context.master.addons.trigger_event(HttpRequestHook(flow_to()))
-    assert entered == ["one", "holder", "faulty", "four", "last word"]
+    assert heard == ["one api.anthropic.com", "two api.anthropic.com"]
+    assert "not callable" in caplog.text
 
 
 async def test_an_addon_that_comes_later_is_called(lean: Lean) -> None:
@@ -142,13 +160,16 @@ def test_what_is_replaced_is_still_there_and_does_the_same() -> None:
 def test_it_ends_as_it_began(lean: Lean) -> None:
     logger = logging.getLogger("mitmproxy.proxy.server")
     filters, frozen, switch = list(logger.filters), gc.get_freeze_count(), sys.getswitchinterval()
+    thresholds = gc.get_threshold()
     with taddons.context() as context:
         lean.running()
         assert logger.filters != filters
         assert sys.getswitchinterval() == pytest.approx(0.0005)
+        assert gc.get_threshold() == (10_000, *thresholds[1:])
         lean.done()
         assert type(context.master.addons) is AddonManager
     assert (logger.filters, gc.get_freeze_count(), sys.getswitchinterval()) == (filters, frozen, switch)
+    assert gc.get_threshold() == thresholds
 
 
 def test_that_an_answer_streams_is_not_logged(lean: Lean, caplog: pytest.LogCaptureFixture) -> None:

@@ -63,8 +63,7 @@ def suite(
     tmp_path_factory: pytest.TempPathFactory, vault: Path, upstream: RawUpstream, authority: AuthorityPaths, word: str
 ) -> Iterator[SuiteProcess]:
     folder = tmp_path_factory.mktemp("suite")
-    for name in ("keeper", "both"):
-        remember(folder / "state" / "memory", name, (f"The tide gate opens with {word}. {BUOYS}", "Noted."))
+    remember(folder / "state" / "memory", "keeper", (f"The tide gate opens with {word}.\n{BUOYS}", "Noted."))
     config = configuration(vault, {"anthropic": f"https://127.0.0.1:{upstream.port}"}, clients=[KEEPER, *OTHERS])
     with SuiteProcess(folder, config, trust=authority.authority) as running:
         until_found(running, "keeper", word)
@@ -77,11 +76,11 @@ def client(suite: SuiteProcess) -> Iterator[Client]:
         yield one
 
 
-def until_found(suite: SuiteProcess, client: str, word: str) -> None:
+def until_found(suite: SuiteProcess, client: str, word: str, query: str = "tide gate") -> None:
     """Until the index is open, and a search is a matter of milliseconds."""
 
     def found() -> bool:
-        answer = suite.api(f"api/clients/{client}/recall", method="POST", body={"query": "tide gate"})
+        answer = suite.api(f"api/clients/{client}/recall", method="POST", body={"query": query})
         return word in json.dumps(answer.body)
 
     suite.wait_for(found, "a memory that is found")
@@ -123,7 +122,7 @@ def test_the_model_answers_with_what_only_the_memory_knows(
     assert said_by(suite, "keeper").count(f"Let me see.It is {word}.") == 1
     entry = latest(suite)
     assert entry["usage"] == {"input": 20, "output": 10, "cacheRead": None, "cacheWrite": None}
-    assert entry["recalls"] == {"searches": 1, "memories": 1}
+    assert (entry["recalls"]["searches"], entry["recalls"]["memories"] >= 1) == (1, True)
     assert (entry["outcome"], entry["status"], len(entry["sentTo"])) == ("answered", 200, 1)
     assert [note["id"] for note in entry["notes"]] == ["vault/projects/Harbour.md"]
     assert exposed(suite) == before + 1
@@ -161,7 +160,7 @@ def test_the_conversation_that_asks_is_not_searched(suite: SuiteProcess, client:
     first = f"The word of the lighthouse is {mine}."
     model.will(says(text("Noted.")))
     client.ask(asked(first))
-    until_found(suite, "keeper", mine)
+    until_found(suite, "keeper", mine, "word of the lighthouse")
     model.will(searches("word of the lighthouse"), knows(mine), searches("word of the lighthouse"), knows(mine))
     assert NO_WORD in said(client.ask(asked(first, "Noted.", "Which word has the lighthouse?"))[1])
     assert mine in said(client.ask(asked("Which word has the lighthouse?"))[1])

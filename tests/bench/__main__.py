@@ -10,7 +10,20 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import accuracy, activity, detection, endurance, notes, pages, proxy, recall, recording, rules, web
+from tests.bench import (
+    accuracy,
+    activity,
+    detection,
+    endurance,
+    loop,
+    notes,
+    pages,
+    proxy,
+    recall,
+    recording,
+    rules,
+    web,
+)
 from tests.bench.measure import Area, Figure
 
 AREAS: dict[str, Area] = {
@@ -24,6 +37,7 @@ AREAS: dict[str, Area] = {
     "activity": activity.figures,
     "recall": recall.figures,
     "recording": recording.figures,
+    "loop": loop.figures,
     "endurance": endurance.figures,
 }
 

@@ -36,6 +36,8 @@ MESSAGES = 100
 """In a made session."""
 CLIENTS = 20
 FIRST = 5
+NOTHING = ("unanswered", "elsewhere", "beside")
+"""Kinds of questions that nothing answers; those `beside` ask about what was spoken of."""
 SYLLABLES = [first + second for first in "bdfgklmnprstvz" for second in ("a", "e", "i", "o", "u", "an", "el", "ir")]
 
 
@@ -50,25 +52,31 @@ def figures(seed: int, *, large: bool) -> Iterator[Figure]:
 
 def quality(*, large: bool) -> Iterator[Figure]:
     own = ours()
-    yield from kinds("own", own, {"paraphrased": (90.0, 95.0), "exact": (100.0, 100.0), "unanswered": (None, None)})
+    answered = {"paraphrased": (90.0, 95.0), "asked": (90.0, 95.0), "exact": (100.0, 100.0)}
+    yield from kinds("own", own, {**answered, **dict.fromkeys(NOTHING, (None, None))})
     if PROTOTYPE.exists():
         yield from kinds("prototype's", prototype(), {"paraphrased": (90.0, 95.0)})
     if not LONG.exists():
         return
+    nothing = [*own.questions["unanswered"], *own.questions["elsewhere"]]
     for what, names in (("chosen on", CHOSEN_ON), ("looked at", LOOKED_AT)):
         found = [0.0, 0.0, 0.0]
-        asked = 0
+        asked = rejected = 0
         for name in names:
             corpus = long_conversation(name)
             questions = corpus.questions["factual"] if large else corpus.questions["factual"][:SHORT]
             asked += len(questions)
             right = measured(corpus, questions)
             found = [before + now for before, now in zip(found, right, strict=True)]
+            rejected += int(measured(corpus, nothing)[2])
         plain, messages, turns = (100 * each / asked for each in found)
         baseline = f"memsearch {plain:.0f} %"
         note = f"{asked} questions, {', '.join(names)}"
         yield Figure(f"long conversations ({what}): messages", messages, "% right", 64.0, 70.0, baseline, note=note)
         yield Figure(f"long conversations ({what}): turns", turns, "% right", baseline=baseline, note=note)
+        right_to_say_nothing = 100 * rejected / (len(nothing) * len(names))
+        other = f"{len(nothing)} questions of ours for each"
+        yield Figure(f"long conversations ({what}): unanswered", right_to_say_nothing, "% right", note=other)
 
 
 def kinds(whose: str, corpus: Corpus, goals: dict[str, tuple[float | None, float | None]]) -> Iterator[Figure]:

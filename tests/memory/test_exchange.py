@@ -43,6 +43,7 @@ def test_an_exchange_that_has_just_begun() -> None:
         "decision": {"action": "allow", "rule": None, "rules": []},
         "scan": {"state": "unscanned", "reasons": ["not yet scanned"]},
         "usage": {"input": None, "output": None, "cacheRead": None, "cacheWrite": None},
+        "recalls": {"searches": 0, "memories": 0},
         "bytes": {"request": 0, "response": 0},
         "status": None,
         "outcome": None,
@@ -61,6 +62,7 @@ def test_an_exchange_that_is_over() -> None:
     exchange.decision = Decision("redirect", "home", (RulePart("home", "redirect", ("vault/A.md",)),))
     exchange.sent_to.append(SentTo("qwen3:8b", "local", "127.0.0.1:11434"))
     exchange.usage = Usage(1, 2, 3, 4)
+    exchange.recalls = exchange.recalls.plus(1, 0).plus(2, 5)
     exchange.request_bytes, exchange.response_bytes = 5, 6
     exchange.status, exchange.outcome, exchange.finished_at = 200, "answered", STARTED + timedelta(seconds=1)
     entry = exchange.to_json()
@@ -95,6 +97,7 @@ def test_an_exchange_that_is_over() -> None:
         },
         "scan": {"state": "partial", "reasons": ["attachment"]},
         "usage": {"input": 1, "output": 2, "cacheRead": 3, "cacheWrite": 4},
+        "recalls": {"searches": 3, "memories": 5},
         "bytes": {"request": 5, "response": 6},
         "status": 200,
         "outcome": "answered",

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from memory import line_index, pieces
 from memory.index import NoteIndex
-from memory.lines import IN_WHITE_SPACE, canonical_line, fingerprint, fingerprints
+from memory.lines import fingerprint, fingerprints
 from memory.notes import Note
 from memory.pieces import Piece, Rows
 from memory.prints import LineFacts
-from memory.sieve import Sieve, Tails
+from memory.sieve import Sieve, letters_of, sieve_hashes
 from memory.tally import NOTHING
 from tests.memory import reference
 
@@ -43,10 +43,11 @@ def test_lines_with_few_letters(line: str) -> None:
     assert matched(index, f"L12: {line}\n{LINE}") == {"vault/a.md": 1, "vault/b.md": 1}
 
 
-def test_all_that_python_splits_at_is_white_space() -> None:
+def test_all_that_python_splits_at_is_no_letter() -> None:
     white = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
     assert len(white) > 20
-    assert white.encode().translate(None, IN_WHITE_SPACE) == b"\n"
+    assert letters_of(white.encode()) == b"\n"
+    assert letters_of("A→é 1\nb".encode()).split(b"\n")[1] == b"b"
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\u2003", "\x85", "\x1f", "\u1680", "\u205f"])
@@ -65,57 +66,14 @@ def test_a_sieve_lets_all_its_own_through_and_few_others() -> None:
     assert Sieve(numbers[:0]).passing(numbers).tolist() == []
 
 
-def tails(text: str, minimum: int = 24, seed: int = 7) -> list[int]:
-    """The hashes of the rows of a text that are long enough."""
-    data = text.encode("utf-8", "surrogatepass")
+def test_sieve_hashes_are_of_the_letters_alone() -> None:
+    data = letters_of(f"{LINE}\n12\t> {LINE}\n{LINE}x\n{LINE.upper()}".encode())
     rows = Rows.of(np.frombuffer(data, np.uint8))
-    long = rows.ends - rows.starts >= minimum
-    return Tails(minimum, seed).of_rows(data, rows.starts[long], rows.ends[long]).tolist()
-
-
-def test_a_tail_is_that_of_the_line_whatever_is_before_it() -> None:
-    (tail,) = tails(LINE)
-    assert tails(f"12\t> {LINE}\nL12: {LINE}\na/b.md:3:{LINE}") == [tail] * 3
-    assert tails(LINE[-24:]) == [tail]
-    assert tails(f"{LINE.upper()}\n{LINE}x\n{LINE[:-24]}X{LINE[-23:]}").count(tail) == 0
-    assert tails(LINE, seed=8) != [tail]
-    assert tails(LINE, minimum=23) != [tail]
-    assert tails("") == []
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        f"{LINE} ",
-        f"{LINE}\r",
-        LINE.replace("own table", "own  table"),
-        LINE.replace("own table", "own\ttable"),
-        LINE.replace("own table", "own\u00a0table"),
-        f"  {LINE}\u3000",
-        f"{LINE}{' ' * 200}",
-        LINE.replace(" ", "   "),
-        LINE.replace(" ", "\x1f"),
-    ],
-)
-def test_a_tail_is_that_of_the_collapsed_line(row: str) -> None:
-    assert tails(row) == tails(LINE)
-    assert tails(f"x\n{LINE}\n{row}\n{LINE}y") == [*tails(LINE), *tails(LINE), *tails(f"{LINE}y")]
-
-
-def test_a_row_that_ends_in_much_white_space_may_be_any_line() -> None:
-    assert tails(LINE + " " * 1_000) == [0]
-    assert tails(f"{LINE}{' ' * 233}") == [0]
-    assert tails("é" * 100 + " " * 231)[0] == 0  # the excerpt begins amid a letter
-    assert tails(" " * 200 + "short") == [1]
-    assert len(set(tails(f"{' ' * 100}short{' ' * 100}\n{LINE}"))) == 2
-
-
-@given(st.text(alphabet="ab !\t\u00a0é\u3000\n", max_size=120), st.integers(8, 40))
-def test_every_row_has_the_tail_of_its_line(text: str, minimum: int) -> None:
-    for row in text.split("\n"):
-        line = canonical_line(row)
-        if len(line) >= minimum:
-            assert tails(row, minimum) == tails(line, minimum) != [1]
+    first, second, third, fourth = sieve_hashes(data, rows.starts, rows.ends, 7).tolist()
+    assert first == second
+    assert len({first, third, fourth}) == 3
+    assert sieve_hashes(data, rows.starts, rows.ends, 8).tolist()[0] != first
+    assert sieve_hashes(b"", rows.starts[:0], rows.ends[:0], 7).tolist() == []
 
 
 def test_fingerprints_are_those_of_the_lines_one_by_one() -> None:
@@ -152,7 +110,7 @@ def test_a_text_longer_than_a_piece() -> None:
 
 def test_the_exact_rule_looks_at_few_of_many_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     words = random.Random(4).choices(
-        [f"{word}{number}" for word in ("tide", "berth", "mast", "buoy", "of") for number in range(20)], k=200_000
+        ["tide", "berth", "harbour", "chart", "mast", "buoy", "the", "of", "and"], k=200_000
     )
     lines = [f"{number}: {' '.join(words[number * 8 : number * 8 + 8])}" for number in range(20_000)]
     index = NoteIndex.build([note(f"{number}.md", lines[number]) for number in range(500)])
@@ -161,7 +119,7 @@ def test_the_exact_rule_looks_at_few_of_many_lines(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         line_index.LineIndex,
         "_exact",
-        lambda self, lines: looked_at.append(len(lines)) or exact(self, lines),
+        lambda self, lines, paths: looked_at.append(len(lines)) or exact(self, lines, paths),
     )
     assert len(index.match("\n".join(lines))) == 500
     assert 500 <= sum(looked_at) < 500 + 20_000 / 50

@@ -219,6 +219,7 @@ async def test_an_activity_entry_is_given_whole(dashboard: Any) -> None:
                 "decision": {"action": "allow", "rule": None, "rules": []},
                 "scan": {"state": "complete", "reasons": []},
                 "usage": {"input": 12, "output": 34, "cacheRead": 5, "cacheWrite": 6},
+                "recalls": {"searches": 0, "memories": 0},
                 "bytes": {"request": 100, "response": 200},
                 "status": 200,
                 "outcome": "answered",

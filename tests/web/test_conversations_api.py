@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +207,16 @@ async def test_a_paraphrase_finds_the_turn(shown: Shown) -> None:
     assert await shown.recalled("parliament election results in Mongolia") == []
 
 
+async def test_the_conversation_that_goes_on_is_left_out_where_that_is_asked_for(shown: Shown) -> None:
+    shown.kept.say("client", KEY, at=datetime.now(UTC) - timedelta(minutes=20))
+    shown.kept.say("client", ("And the spare key?", "Ask Ida."), at=datetime.now(UTC) - timedelta(minutes=1))
+    for without, ours in ((True, False), (False, True), (None, True)):
+        more = {} if without is None else {"withoutCurrent": without}
+        texts = await shown.recalled("Where did I put the spare key?", **more)
+        assert any("behind the clock" in text for text in texts)
+        assert any("Ask Ida." in text for text in texts) is ours
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -222,6 +232,7 @@ async def test_a_paraphrase_finds_the_turn(shown: Shown) -> None:
         {"query": "x", "after": "soon"},
         {"query": "x", "before": 5},
         {"query": "x", "path": "/etc"},
+        {"query": "x", "withoutCurrent": 1},
     ],
 )
 async def test_what_cannot_be_searched_for_is_refused(shown: Shown, body: Any) -> None:

@@ -20,7 +20,7 @@ const BUSY = 1000; // the same while something is under way
 const PAUSE = 1500; // ms from an answer until it is looked for
 
 /** @type {ClientStates} */
-let known = { clients: [], lines: [], conversations: null };
+let known = { clients: [], lines: [], mcp: [], conversations: null };
 /** @type {ClientState | null} */
 let client = null;
 /** @type {ClientMemory | null} */

@@ -7,7 +7,7 @@ import { NoteLink } from "./components/NoteLink.js";
 import { ScanState } from "./components/ScanState.js";
 import { Where } from "./components/Where.js";
 import { h, icon } from "./dom.js";
-import { outcome } from "./entry.js";
+import { outcome, recalled } from "./entry.js";
 import { counted, number, size } from "./words.js";
 
 const NOT_SENT = {
@@ -58,12 +58,13 @@ function list(pairs) {
 
 /** @param {ActivityEntry} entry */
 function facts(entry) {
-  const { startedAt, finishedAt } = entry;
+  const { startedAt, finishedAt, recalls } = entry;
   const taken = finishedAt && (Date.parse(finishedAt) - Date.parse(startedAt)) / 1000;
   return list([
     ["Began", Ago(startedAt)],
     ["Took", typeof taken === "number" ? `${taken < 10 ? taken.toFixed(1) : number(Math.round(taken))} s` : null],
     ["Outcome", outcome(entry)],
+    ["Memory", recalls?.searches ? `${counted(recalls.searches, "search", "searches")}, ${recalled(recalls)}` : null],
     ["Provider", `${entry.provider} (${entry.protocol})`],
     ["Conversation", entry.conversation],
     ["Bytes", `${size(entry.bytes.request)} there, ${size(entry.bytes.response)} back`],

@@ -30,7 +30,7 @@ export function h(tag, attributes = {}, ...children) {
 }
 
 /**
- * An icon of static/icons, in the colour of the text around it. The word stands beside it, so it is hidden from
+ * An icon of static/icons/all.svg, in the colour of the text around it. The word stands beside it, so it is hidden from
  * screen readers.
  *
  * @param {string} name
@@ -41,7 +41,7 @@ export function icon(name) {
   svg.setAttribute("viewBox", "0 0 16 16");
   svg.setAttribute("aria-hidden", "true");
   const use = document.createElementNS(SVG, "use");
-  use.setAttribute("href", new URL(`static/icons/${name}.svg#icon`, root).href);
+  use.setAttribute("href", new URL(`static/icons/all.svg#${name}`, root).href);
   svg.append(use);
   return svg;
 }

@@ -35,10 +35,21 @@ export function notes(entry) {
   return h("div", {}, list, h("details", {}, h("summary", {}, counted(rest.length, "more note")), h("ul", { class: "sightings" }, ...rest)));
 }
 
-/** @param {ActivityEntry} entry */
-export function outcome({ outcome: end, status, decision }) {
-  if (!end) return h("span", { class: "outcome running" }, decision.action === "hold" ? "Waiting" : "Under way");
-  return h("span", { class: `stack outcome ${end}` }, OUTCOMES[end], status !== null && h("small", {}, `status ${status}`));
+/** How it ended, and what the model recalled for its answer. @param {ActivityEntry} entry */
+export function outcome({ outcome: end, status, decision, recalls }) {
+  const word = end ? OUTCOMES[end] : decision.action === "hold" ? "Waiting" : "Under way";
+  return h(
+    "span",
+    { class: `stack outcome ${end ?? "running"}` },
+    word,
+    end && status !== null && h("small", {}, `status ${status}`),
+    recalls && recalls.searches > 0 && h("small", { class: "recalled" }, recalled(recalls)),
+  );
+}
+
+/** @param {{memories: number}} recalls */
+export function recalled({ memories }) {
+  return `${memories ? counted(memories, "memory", "memories") : "no memory"} recalled`;
 }
 
 /** @param {ActivityEntry} entry */

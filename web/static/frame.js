@@ -61,8 +61,9 @@ export function frame(listener, onStatus) {
     }
   };
   listen((kind, data) => {
+    const isBack = kind === "open" && !connection.hidden;
     if (kind === "open" || kind === "lost") connection.hidden = kind === "open";
-    if (kind === "held" || kind === "map" || kind === "resync" || kind === "open") void look();
+    if (kind === "held" || kind === "map" || kind === "resync" || isBack) void look();
     listener(kind, data);
   });
   document.addEventListener("visibilitychange", look);

@@ -1,5 +1,5 @@
 // @ts-check
-// What the colours of the dots mean, said beside the map. Communities are asked for when somebody colours by them.
+// What the colours of the dots mean, said below the map. Communities are asked for when somebody colours by them.
 import { get } from "./api.js";
 import { colouring } from "./colouring.js";
 import { Where } from "./components/Where.js";

@@ -3,6 +3,7 @@
 import { calm } from "./dom.js";
 import { Glow } from "./glow.js";
 import { arrange, seeds } from "./layout.js";
+import { graphOf, moveTo, positionsOf } from "./map_graph.js";
 import { FONT, Look } from "./map_look.js";
 import { groups } from "./palette.js";
 import { Graph, Sigma } from "./vendor/graph.js";
@@ -10,8 +11,6 @@ import { Graph, Sigma } from "./vendor/graph.js";
 const FADE = 180; // ms, as --motion
 const SMOOTH = 3000; // notes up to which dimming is animated
 const FEW = 25; // notes up to which each is brought up to date by itself
-const ROOMY = 300; // notes up to which the dots have their full size
-const LONGEST = 40; // characters of a title on the map; the panel has all of it
 const PADDING = 72; // pixels that stay free around the whole map
 const CLOSEST = 0.15; // the camera's ratio when one note alone is framed
 const PER_NOTE = 0.3; // ms per note between two pictures of a layout that runs: the page has to answer meanwhile
@@ -98,24 +97,14 @@ export class NoteGraph {
     const placed = new Map([...saved, ...this.positions()]);
     const grouped = groups(nodes);
     const start = seeds(nodes.map(({ id }) => ({ id, group: grouped.get(id) ?? "" })), links, placed);
-    // Filled before sigma has it: each note and link added to one that is drawn would be an event of its own.
-    const graph = new Graph({ type: "directed" });
-    const scale = Math.max(0.45, Math.min(1, (ROOMY / nodes.length) ** 0.3)); // many notes are small ones
-    for (const node of nodes) {
-      const [x, y] = start.get(node.id) ?? [0, 0];
-      // A hub grows with the logarithm of its links, so that index notes do not swamp the map.
-      const size = scale * Math.min(3 + 2.6 * Math.log2(1 + node.degree / 2), 15);
-      graph.addNode(node.id, { label: short(node.title), hue: hues.get(node.id), x, y, size });
-    }
-    for (const [from, to] of links) graph.mergeEdge(from, to, { size: 1 });
-    this.graph = graph;
+    this.graph = graphOf(nodes, links, hues, start);
     const hides = links.length > MANY_LINKS;
     if (this.sigma.getSetting("hideEdgesOnMove") !== hides) this.sigma.setSetting("hideEdgesOnMove", hides);
     const old = nodes.filter((node) => placed.has(node.id)).length;
     if (old === nodes.length) this.sigma.once("afterRender", () => this.onLayout(1, false));
     this.#mean();
     this.#drop();
-    this.sigma.setGraph(graph);
+    this.sigma.setGraph(this.graph);
     if (old === nodes.length) return;
     const fixed = new Set(old >= nodes.length / 2 ? placed.keys() : []); // a few old places are no map to keep
     this.onLayout(0, true);
@@ -136,12 +125,7 @@ export class NoteGraph {
       const now = performance.now();
       if (share < 1 && (calm() || now - drawn < PER_NOTE * ids.length)) return this.onLayout(share, true);
       drawn = now;
-      let at = 0;
-      // Straight into the attributes: sigma would go through all of them again for its event.
-      graph.forEachNode((_, attributes) => {
-        attributes.x = xy[at++];
-        attributes.y = xy[at++];
-      });
+      moveTo(graph, xy);
       if (share === 1) this.sigma.once("afterRender", () => this.onLayout(1, true)); // done is what has been drawn
       else this.onLayout(share, true);
       return this.sigma.refresh({ partialGraph: { nodes: ids }, schedule: true });
@@ -225,10 +209,7 @@ export class NoteGraph {
 
   /** Where every note lies, in the map's own units. */
   positions() {
-    /** @type {Map<string, import("./layout.js").Point>} */
-    const points = new Map();
-    this.graph.forEachNode((id, { x, y }) => points.set(id, [x, y]));
-    return points;
+    return positionsOf(this.graph);
   }
 
   /** The notes that are drawn, in order of their ids. */
@@ -315,10 +296,4 @@ function onceDrawn(begin) {
   };
   let asked = requestAnimationFrame(wait);
   return () => stop();
-}
-
-/** @param {string} title */
-function short(title) {
-  const characters = [...title];
-  return characters.length > LONGEST ? `${characters.slice(0, LONGEST - 1).join("")}…` : title;
 }

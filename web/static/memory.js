@@ -1,10 +1,8 @@
 // @ts-check
 // The Memory page: the map, its search and filters, its table, the panel of a note, the replay.
-import { ApiError, get, post } from "./api.js";
-import { Confirm } from "./components/Confirm.js";
+import { clearSharing, failed, messageOf, rescan } from "./changing.js";
 import { Empty } from "./components/Empty.js";
 import { noteHash } from "./components/NoteLink.js";
-import { Toast } from "./components/Toast.js";
 import { cover, nothing, showProgress } from "./cover.js";
 import { byId, h, icon } from "./dom.js";
 import { Filters } from "./filters.js";
@@ -84,30 +82,29 @@ const { showTable, closeMenu, allow } = addButtons({
     byId("main").classList.toggle("with-table", open);
     if (open) table.fill();
   },
-  onRescan: rescan,
-  onClear: () => void clearSharing(),
+  onRescan: () => rescan(load),
+  onClear: () => void clearSharing(load),
 });
 byId("drawer").append(table.element);
 
-frame((kind, data) => {
-  if (kind === "activity") {
-    if (early) early.push(data);
-    else heard(data);
-  }
-  if (kind === "map" || kind === "resync") void load();
-});
+frame(
+  (kind, data) => {
+    if (kind === "activity") {
+      if (early) early.push(data);
+      else heard(data);
+    }
+    if (kind === "map" || kind === "resync") void load();
+  },
+  ({ role }) => {
+    allow(role !== "read_only");
+    layout.allow(role !== "read_only");
+  },
+);
 addEventListener("hashchange", () => followHash());
 addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || document.querySelector("dialog[open]")) return;
   if (!closeMenu(false) && !search.clear() && !closeFilters()) closePanel();
 });
-get("status").then(
-  (/** @type {SuiteStatus} */ { role }) => {
-    allow(role !== "read_only");
-    layout.allow(role !== "read_only");
-  },
-  () => {}, // the status line says it
-);
 void load();
 
 /** Load the map and show it. What an older call brings after a newer one started is dropped. */
@@ -281,44 +278,6 @@ function followHash() {
 function totals() {
   if (shown.length < notes.byId.size) return `${number(shown.length)} of ${counted(notes.byId.size, "note")}`;
   return `${counted(notes.byId.size, "note")}, ${counted(notes.links.length, "link")}`;
-}
-
-async function rescan() {
-  try {
-    /** @type {MemoryMap} */
-    const map = await post("memory/refresh");
-    await load();
-    Toast(`Rescanned: ${counted(map.nodes.length, "note")} in ${counted(map.sources.length, "source")}.`);
-  } catch (error) {
-    failed(error);
-  }
-}
-
-async function clearSharing() {
-  const sure = await Confirm({
-    title: "Clear sharing?",
-    text: "The counts of what was sent where, and the rings on the map, will be forgotten for all notes. The list of requests stays.",
-    action: "Clear sharing",
-  });
-  if (!sure) return;
-  try {
-    await post("memory/exposure/reset");
-    await load();
-    Toast("Sharing was cleared.");
-  } catch (error) {
-    failed(error);
-  }
-}
-
-/** @param {unknown} error */
-function failed(error) {
-  const why = error instanceof ApiError && error.status === 403 ? "Not allowed: " : "";
-  Toast(why + messageOf(error), { failed: true });
-}
-
-/** @param {unknown} error */
-function messageOf(error) {
-  return error instanceof Error ? error.message : String(error);
 }
 
 // For the browser tests only: where a note is drawn and what is lit, since a canvas cannot be asked.

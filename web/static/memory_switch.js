@@ -10,17 +10,19 @@ import { Toast } from "./components/Toast.js";
  * @param {string} client
  * @param {boolean} enabled what it shall be
  * @param {string | null} directory where conversations are stored
- * @returns {Promise<boolean>} whether it was switched
+ * @returns {Promise<MemorySwitched | null>} what the suite says, with a token that was made for it; null: it was not switched
  */
 export async function switchMemory(client, enabled, directory) {
   const text = `Full conversations of ${client} will be stored in ${directory ?? "the state directory"} from now on, until you switch this off. Whoever can read this disk can read them.`;
-  if (enabled && !(await Confirm({ title: `Remember the conversations of ${client}?`, text, action: "Switch on" }))) return false;
+  if (enabled && !(await Confirm({ title: `Remember the conversations of ${client}?`, text, action: "Switch on" }))) return null;
+  /** @type {MemorySwitched} */
+  let switched;
   try {
-    await patch(`clients/${encodeURIComponent(client)}`, { memoryEnabled: enabled });
+    switched = await patch(`clients/${encodeURIComponent(client)}`, { memoryEnabled: enabled });
   } catch (error) {
     Toast(error instanceof Error ? error.message : String(error), { failed: true });
-    return false;
+    return null;
   }
   Toast(enabled ? `Conversations of ${client} are stored from now on.` : `Nothing more of ${client} is stored; what is there stays until you delete it.`);
-  return true;
+  return switched;
 }

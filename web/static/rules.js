@@ -1,9 +1,9 @@
 // @ts-check
 // The Rules page: each rule with its hits, what notes say themselves, and the dry run.
 import { get, post } from "./api.js";
+import { Action } from "./components/Action.js";
 import { Ago } from "./components/Ago.js";
 import { Copy } from "./components/Copy.js";
-import { Decision } from "./components/Decision.js";
 import { Empty } from "./components/Empty.js";
 import { NoteLink } from "./components/NoteLink.js";
 import { Table } from "./components/Table.js";
@@ -137,7 +137,7 @@ function then(rule) {
     rule.hold_for && `for ${rule.hold_for} s`,
     rule.otherwise && `otherwise ${rule.otherwise}`,
   ];
-  return h("span", {}, Decision({ action: rule.then, rule: null }), ...more.filter(Boolean).map((one) => h("small", {}, one)));
+  return h("span", {}, Action(rule.then), ...more.filter(Boolean).map((one) => h("small", {}, one)));
 }
 
 /** @param {RuleList["notes"]} every */
@@ -266,7 +266,7 @@ function outcome(found, period) {
     empty: "There are no rules: every request would have been sent.",
     columns: [
       { label: "Rule", cell: (rule) => rule.name, class: "rule-name" },
-      { label: "Then", cell: (rule) => Decision({ action: rule.action, rule: null }) },
+      { label: "Then", cell: (rule) => Action(rule.action) },
       { label: "Hits", cell: (rule) => number(rule.hits), class: "number" },
       { label: "For example", cell: examples },
     ],

@@ -7,6 +7,7 @@ import { Table } from "./components/Table.js";
 import { addressOf } from "./conversations_place.js";
 import { h, icon } from "./dom.js";
 import { switchMemory } from "./memory_switch.js";
+import { Mcp } from "./setup_mcp.js";
 import { code, swap } from "./setup_parts.js";
 import { number } from "./words.js";
 
@@ -41,6 +42,7 @@ export class Clients {
     this.shell = h("select", { onchange: () => this.#draw() }, ...Object.entries(SHELLS).map(([value, word]) => h("option", { value }, word)));
     this.shell.value = /Windows/.test(navigator.userAgent) ? "powershell" : "bash";
     this.how = h("div", { class: "how" });
+    this.mcp = new Mcp(() => void this.load());
     element.append(
       this.problem,
       this.table.element,
@@ -49,16 +51,18 @@ export class Clients {
       h("div", { class: "choices" }, h("label", {}, h("span", {}, "Client"), this.client), h("label", {}, h("span", {}, "Shell"), this.shell)),
       this.how,
       keyed(),
+      this.mcp.element,
     );
   }
 
   /** @returns {Promise<number>} how many clients have sent something */
   async load() {
     try {
-      const { clients, lines, conversations } = /** @type {ClientStates} */ (await get("clients"));
+      const { clients, lines, mcp, conversations } = /** @type {ClientStates} */ (await get("clients"));
       this.problem.hidden = true;
       this.directory = conversations;
       this.#show(clients, lines);
+      this.mcp.show(mcp, this.admin);
       return clients.filter((client) => client.lastSeen !== null).length;
     } catch (error) {
       this.problem.hidden = false;
@@ -87,6 +91,7 @@ export class Clients {
     if (this.admin === (role === "admin")) return;
     this.admin = role === "admin";
     this.table.setRows(this.clients);
+    this.mcp.show(this.mcp.memories, this.admin);
   }
 
   /** @param {ClientState} client */
@@ -104,8 +109,9 @@ export class Clients {
    * @param {boolean} enabled
    */
   async #switch(client, enabled) {
-    await switchMemory(client, enabled, this.directory);
+    const switched = await switchMemory(client, enabled, this.directory);
     await this.load();
+    if (switched?.token) this.mcp.tell(client, switched.lines);
   }
 
   #draw() {

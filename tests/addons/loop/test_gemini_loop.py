@@ -243,6 +243,21 @@ def test_a_call_after_the_last_round_is_left_out(streamed: bool) -> None:
 
 
 @both
+@pytest.mark.parametrize("without", ["content", "parts"])
+def test_an_answer_that_ends_without_a_word_keeps_what_was_said_before(streamed: bool, without: str) -> None:
+    last = Says([]).answer([], "MAX_TOKENS")
+    del (last["candidates"][0] if without == "content" else last["candidates"][0]["content"])[without]
+    said = event(last) if streamed else json.dumps(last).encode()
+    offer = offered(DIALECT, path(streamed=streamed), BODY)
+    first = Says([text("Let me look."), recall()]).bytes(streamed=streamed)
+    woven = play(DIALECT.weave(offer, offer.text, TOOL), offer, [first, said])
+    chunks = sdk_reads(woven.answer, streamed=streamed)
+    assert parts_of(chunks) == [text("Let me look.")]
+    assert chunks[-1].candidates is not None
+    assert chunks[-1].candidates[0].finish_reason == "MAX_TOKENS"
+
+
+@both
 def test_a_call_in_an_answer_that_was_cut_short_is_not_run(streamed: bool) -> None:
     woven = told(Says([text("So."), recall()], finish="MAX_TOKENS"), streamed=streamed)
     assert woven.asks == [()]

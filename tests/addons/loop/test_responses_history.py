@@ -109,7 +109,7 @@ def input_of(text: str) -> str:
     return members(text)["input"].of(text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(turns, min_size=1, max_size=5), st.sampled_from(STYLES), st.booleans())
 def test_a_client_that_resends_everything(said: list[Turn], style: Callable[[Items], Items], streamed: bool) -> None:
     model, past = Model(), Kept()
@@ -153,7 +153,7 @@ class Provider:
         return [*self.kept.get(asked.get("previous_response_id") or "", []), *new]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(turns, min_size=1, max_size=5), st.booleans(), st.booleans())
 def test_a_client_that_names_the_answer_it_goes_on_from(said: list[Turn], streamed: bool, as_string: bool) -> None:
     model, past, provider = Model(), Kept(), Provider()

@@ -82,7 +82,7 @@ def test_the_tool_is_the_last_and_every_other_byte_stays(body: str, expected: st
         {"tool_choice": "none"},
         {"tool_choice": {"type": "function", "name": "tide"}},
         {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": []}},
-        {"parallel_tool_calls": False},
+        {"parallel_tool_calls": "no"},
         {"background": True},
         {"generate": False},
         {"stream": "yes"},
@@ -138,7 +138,7 @@ def test_codex_offers_its_tools_in_an_item() -> None:
     """A provider that takes no others beside them gets the request as it was, with what was hidden."""
     carried = {"type": "additional_tools", "role": "developer", "tools": [{"type": "namespace", "name": "functions",
                "tools": [{"type": "custom", "name": "exec"}]}]}  # fmt: skip
-    body = {"model": "m", "input": [carried, ASKED], "store": False, "stream": True}
+    body = {"model": "m", "input": [carried, ASKED], "store": False, "stream": True, "parallel_tool_calls": False}
     offer = offered(DIALECT, PATH, body)
     assert json.loads(offer.text) == {**body, "tools": [OFFER]}
     assert offer.without_tool == json.dumps(body, separators=(",", ":"))

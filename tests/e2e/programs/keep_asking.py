@@ -19,7 +19,7 @@ while not select.select([sys.stdin], [], [], 0)[0]:
         with client.messages.stream(model="claude-test", max_tokens=100, messages=asked) as stream:
             answer = stream.get_final_text()
     except (anthropic.APIError, httpx2.HTTPError):
-        time.sleep(0.05)
+        time.sleep(0.25)
         continue
     print(number, flush=True)
     history[:] = [*asked, {"role": "assistant", "content": answer}]

@@ -68,10 +68,13 @@ def ours() -> Corpus:
             count += 2
     kinds = {
         kind: [Asked(question, place[answer]) for question, answer in document[kind]]
-        for kind in ("paraphrased", "exact")
+        for kind in ("paraphrased", "asked", "exact")
     }
-    nothing = [Asked(question, frozenset()) for question in document["unanswered"]]
-    return Corpus(sessions, {**kinds, "unanswered": nothing})
+    nothing = {
+        kind: [Asked(question, frozenset()) for question in document[kind]]
+        for kind in ("unanswered", "elsewhere", "beside")
+    }
+    return Corpus(sessions, {**kinds, **nothing})
 
 
 def prototype() -> Corpus:

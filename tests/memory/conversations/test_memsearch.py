@@ -15,7 +15,7 @@ from memsearch.config import resolve_config
 from memsearch.core import MemSearch
 from memsearch.store import CollectionNotFoundError
 
-from memory.conversations.chunk_store import ChunkStore, Place, quiet, quoted
+from memory.conversations.chunk_store import ChunkStore, Place, quiet
 from memory.conversations.embedding import Builtin
 from memory.conversations.settings_file import Chunking
 from tests.memory.conversations.written import CAKE, KEY, TAP, write
@@ -72,23 +72,6 @@ def test_score_of_memsearch_is_a_rank_and_no_relevance(
     chunk_store.add(write(tmp_path, [KEY, TAP, CAKE]))
     nothing_in_common = runner.run(chunk_store.search("zebra quantum", top_k=5))
     assert nothing_in_common[0]["score"] == pytest.approx(0.5)  # first of the vectors, and of nothing else
-
-
-def test_rows_are_found_before_and_after_a_flush(chunk_store: ChunkStore, tmp_path: Path) -> None:
-    chunk_store.add(write(tmp_path, [KEY]))
-    before = set(chunk_store.by_words("clock hall", 9, ""))
-    chunk_store.flush()
-    assert set(chunk_store.by_words("clock hall", 9, "")) == before != set()
-
-
-def test_words_are_looked_for_where_the_filter_says(chunk_store: ChunkStore, tmp_path: Path) -> None:
-    first, second = write(tmp_path, [KEY]), write(tmp_path, [KEY], session="2026-11-29T120000Z-bbbb")
-    chunk_store.add(first)
-    chunk_store.add(second)
-    both = chunk_store.by_words("clock", 9, "")
-    one = chunk_store.by_words("clock", 9, f"source in [{quoted(str(second))}]")
-    assert set(one) < set(both)
-    assert set(one) <= {chunk.id for chunk in chunk_store.chunked(str(second), second.read_text())}
 
 
 def test_vectors_that_are_read_make_the_cosines_of_the_index(

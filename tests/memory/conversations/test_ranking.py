@@ -9,7 +9,7 @@ import pytest
 
 from memory.conversations import embedding
 from memory.conversations.embedding import Builtin, Vectors
-from memory.conversations.ranking import BESIDE, STOP_WORDS, Candidate, Language, focused, joined, scores
+from memory.conversations.ranking import BESIDE, STOP_WORDS, Candidate, Language, focused, joined, least, scores
 
 
 def apart(words: Sequence[str]) -> Vectors:
@@ -106,6 +106,13 @@ def test_a_question_is_focused_on_its_rare_words(english: Language) -> None:
     assert vector is not None
     garden, tulip = (float(vector @ row) for row in apart(["garden", "tulip"]))
     assert tulip > 3 * garden > 0
+
+
+def test_an_answer_out_of_many_must_score_more() -> None:
+    assert [least(pieces) for pieces in (0, 1, 128)] == [0.12] * 3
+    assert least(512) == pytest.approx(0.17)
+    assert least(700) == pytest.approx(0.1813, abs=1e-4)
+    assert least(10_000) == least(1_000_000) == 0.2
 
 
 def test_a_turn_is_judged_by_its_two_best_pieces() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from memory.conversations import files
 from memory.conversations.journal import FILE_NAME
 from memory.conversations.reading import read, sessions, sizes, summary, text
 from memory.conversations.sessions import Limits, Session, is_id, new_id
@@ -47,6 +49,45 @@ def test_a_client_that_is_made_again_inherits_nothing(talk: Talk) -> None:
     assert len(list((talk.directory / "work" / "sessions").iterdir())) == 1
     talk.store.configure(["home"])
     assert talk.store.folder_of("work") == talk.directory / "work-3"
+
+
+def test_a_token_goes_with_its_client(talk: Talk) -> None:
+    mine, yours = "0a" * 32, "0b" * 32
+    talk.store.configure(["work", "home"])
+    assert talk.store.token_of("work") is None
+    for client, digest in (("work", yours), ("work", mine), ("home", yours)):
+        talk.store.set_token(client, digest)
+    talk.say([user("a")], assistant("b"))
+    talk.restart()
+    assert (talk.store.token_of("work"), talk.store.token_of("home")) == (mine, yours)
+    talk.store.forget("work", shutil.rmtree)
+    assert talk.store.token_of("work") == mine  # its conversations are gone, and not itself
+    talk.store.configure(["home"])
+    talk.restart()
+    talk.store.configure(["work", "home"])
+    assert (talk.store.token_of("work"), talk.store.token_of("home")) == (None, yours)
+    assert mine not in (talk.directory / CLIENTS_FILE).read_text()
+    assert (talk.directory / CLIENTS_FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_token_that_cannot_be_written_down_leaves_the_one_before(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk.store.set_token("work", "0a" * 32)
+
+    def refuse(*_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(files, "replace", refuse)
+    with pytest.raises(OSError):
+        talk.store.set_token("work", "0b" * 32)
+    assert talk.store.token_of("work") == "0a" * 32
+
+
+def test_a_table_of_clients_from_before_there_were_tokens(tmp_path: Path) -> None:
+    (tmp_path / CLIENTS_FILE).write_text(f'{{"key": "{"00" * 16}", "folders": {{"work": "work"}}}}')
+    store = Store(tmp_path)
+    store.open()
+    assert (store.clients(), store.token_of("work")) == (["work"], None)
+    store.close()
 
 
 def test_a_folder_that_is_there_already_is_nobodys(talk: Talk) -> None:
@@ -93,6 +134,9 @@ def test_one_process_at_a_time(talk: Talk) -> None:
         f'{{"key": "{"00" * 16}", "folders": {{"work": "../x"}}}}',
         f'{{"key": "{"00" * 16}", "folders": {{"a": "work", "b": "work"}}}}',
         f'{{"key": "{"00" * 16}", "folders": {{"a": 1}}}}',
+        f'{{"key": "{"00" * 16}", "folders": {{}}, "tokens": []}}',
+        f'{{"key": "{"00" * 16}", "folders": {{}}, "tokens": {{"work": "{"0" * 63}"}}}}',
+        f'{{"key": "{"00" * 16}", "folders": {{}}, "tokens": {{"work": null}}}}',
     ],
 )
 def test_a_damaged_table_of_clients_is_said(tmp_path: Path, content: str) -> None:

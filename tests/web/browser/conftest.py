@@ -1,6 +1,7 @@
 """Fixtures of the browser tests: a dashboard and a page of it. All of them live on the loop of the session."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Literal
 
 import pytest
 import pytest_asyncio
@@ -9,6 +10,7 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.web.browser.support import NO_WEBGL, MemoryPage, Shelf, Suite, Visitor, chromium, running, visiting
 
+SCHEMES: tuple[Literal["dark"], Literal["light"]] = ("dark", "light")
 # A busy machine draws a map without a graphics card for seconds; nothing is measured by this.
 expect.set_options(timeout=30_000)
 
@@ -49,10 +51,12 @@ async def browser_without_webgl() -> AsyncIterator[Browser]:
 
 @pytest.fixture
 def axe() -> Callable[[Page], Awaitable[None]]:
-    """`await axe(page)` fails when axe-core finds something on the page as it is now."""
+    """`await axe(page)` fails when axe-core finds something on the page as it is now, dark or light."""
 
     async def find_nothing(page: Page) -> None:
-        found = await Axe().run(page)
-        assert not found.response["violations"], found.generate_report()
+        for scheme in SCHEMES:
+            await page.emulate_media(color_scheme=scheme)
+            found = await Axe().run(page)
+            assert not found.response["violations"], found.generate_report()
 
     return find_nothing

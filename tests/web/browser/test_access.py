@@ -25,10 +25,9 @@ def play(suite: Suite) -> None:
     suite.route("cloud", (HARBOUR, 2, 2), decision=Decision("redact", "the sea is left out"))
 
 
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-async def test_the_memory_page_with_all_that_it_opens(suite: Suite, browser: Browser, axe: Axe, scheme: str) -> None:
+async def test_the_memory_page_with_all_that_it_opens(suite: Suite, browser: Browser, axe: Axe) -> None:
     play(suite)
-    async with visiting(browser, color_scheme=scheme, reduced_motion="reduce") as visitor:
+    async with visiting(browser, reduced_motion="reduce") as visitor:
         page = (await MemoryPage(await visitor.open(suite.sidecar.link())).ready()).page
         await page.locator("#filters-button").click()
         await page.get_by_role("button", name="Add notes").click()
@@ -41,22 +40,19 @@ async def test_the_memory_page_with_all_that_it_opens(suite: Suite, browser: Bro
         await axe(page)
 
 
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-async def test_the_memory_page_of_a_first_visit(suite: Suite, browser: Browser, axe: Axe, scheme: str) -> None:
+async def test_the_memory_page_of_a_first_visit(suite: Suite, browser: Browser, axe: Axe) -> None:
     suite.shelf.documents.clear()
-    async with visiting(browser, color_scheme=scheme) as visitor:
+    async with visiting(browser, reduced_motion="reduce") as visitor:
         page = await visitor.open(suite.sidecar.link())
         await expect(page.locator("#cover h2")).to_have_text("Your notes will be here")
         await axe(page)
 
 
 @pytest.mark.parametrize("path", ["live", "activity", "conversations", "rules", "setup"])
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-async def test_the_other_pages(suite: Suite, browser: Browser, axe: Axe, path: str, scheme: str) -> None:
+async def test_the_other_pages(suite: Suite, browser: Browser, axe: Axe, path: str) -> None:
     play(suite)
-    async with visiting(browser, color_scheme=scheme, reduced_motion="reduce") as visitor:
-        page = await visitor.open(suite.sidecar.link())
-        await page.goto(page.url + path)
+    async with visiting(browser, reduced_motion="reduce") as visitor:
+        page = await visitor.enter(suite, path)
         await expect(page.locator("#status .facts")).to_contain_text("127.0.0.1:8080")
         await expect(page.locator("h1")).to_be_visible()
         await page.wait_for_load_state("networkidle")

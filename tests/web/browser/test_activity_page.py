@@ -56,13 +56,7 @@ async def ready(page: Page) -> Page:
 async def open_activity(
     suite: Suite, visitor: Visitor, query: str = "", role: Literal["admin", "read_only"] = "admin"
 ) -> Page:
-    """The Activity page, reached as a person would; with a query by its address."""
-    page = await visitor.open(suite.sidecar.link(role))
-    if query:
-        await page.goto(f"{suite.services.access.origin}/activity{query}")
-    else:
-        await page.get_by_role("link", name="Activity", exact=True).click()
-    return await ready(page)
+    return await ready(await visitor.enter(suite, f"activity{query}", role))
 
 
 def rows(page: Page) -> Any:
@@ -268,13 +262,10 @@ async def test_what_went_wrong_is_said(suite: Suite, visitor: Visitor) -> None:
     await expect(rows(page)).to_have_count(1)
 
 
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-async def test_axe_and_a_narrow_window(
-    suite: Suite, browser: Browser, axe: Callable[[Page], Awaitable[None]], scheme: Any
-) -> None:
+async def test_axe_and_a_narrow_window(suite: Suite, browser: Browser, axe: Callable[[Page], Awaitable[None]]) -> None:
     suite.publish(rich())
     suite.publish(past(8))
-    async with visiting(browser, color_scheme=scheme, reduced_motion="reduce") as visitor:
+    async with visiting(browser, reduced_motion="reduce") as visitor:
         page = await open_activity(suite, visitor)
         await axe(page)
         await page.set_viewport_size({"width": 1000, "height": 700})

@@ -116,8 +116,7 @@ async def place(shelf: Shelf, tmp_path: Path, mitm_yaml: str) -> AsyncIterator[P
 
 
 async def open_page(place: Place, visitor: Visitor, role: Any = "admin") -> Page:
-    page = await visitor.open(place.suite.sidecar.link(role))
-    await page.get_by_role("link", name="Conversations", exact=True).click()
+    page = await visitor.enter(place.suite, "conversations", role)
     await page.wait_for_selector("html[data-conversations=ready]", state="attached")
     return page
 
@@ -504,21 +503,17 @@ async def test_what_went_wrong_is_said(place: Place, visitor: Visitor) -> None:
 
 async def test_the_setup_page_leads_here(place: Place, visitor: Visitor) -> None:
     place.morning()
-    page = await visitor.open(place.suite.sidecar.link())
-    await page.get_by_role("link", name="Setup", exact=True).click()
+    page = await visitor.enter(place.suite, "setup")
     await page.get_by_role("link", name="Conversations of editor: memory is on").click()
     await expect(page.locator("h2#client-title")).to_have_text("Editor")
 
 
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-async def test_axe_and_a_narrow_window(
-    place: Place, browser: Browser, axe: Callable[[Page], Awaitable[None]], scheme: Any
-) -> None:
+async def test_axe_and_a_narrow_window(place: Place, browser: Browser, axe: Callable[[Page], Awaitable[None]]) -> None:
     place.morning()
     call = Message("assistant", "I look.", calls=(Call("1", "Read", "{}"),))
     result_of = Message("tool", results=(Result("1", "word " * 300),))
     place.say("hostile", HOSTILE + "unbroken" * 60, Message("assistant", HOSTILE), call, result_of, later=180)
-    async with visiting(browser, color_scheme=scheme, reduced_motion="reduce") as visitor:
+    async with visiting(browser, reduced_motion="reduce") as visitor:
         page = await open_page(place, visitor)
         await page.set_viewport_size({"width": 1000, "height": 700})
         await axe(page)

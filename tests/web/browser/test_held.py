@@ -11,6 +11,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 from memory.exchange import Decision, Exchange
 from memory.held import Released
 from tests.web.browser.support import Shelf, Suite, Visitor, running, until, visiting
+from web.access import Role
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -38,9 +39,8 @@ def hold(suite: Suite, *notes: tuple[str, int, int], seconds: float = 65) -> tup
     return exchange, answer
 
 
-async def open_live(suite: Suite, visitor: Visitor, role: str = "admin") -> Page:
-    page = await visitor.open(suite.sidecar.link(role))  # type: ignore[arg-type]
-    await page.get_by_role("link", name="Live").click()
+async def open_live(suite: Suite, visitor: Visitor, role: Role = "admin") -> Page:
+    page = await visitor.enter(suite, "live", role)
     await page.wait_for_selector("html[data-live=ready]", state="attached")
 
     async def readers() -> int:
@@ -175,12 +175,9 @@ async def test_a_long_wait_and_one_that_is_over(suite: Suite, visitor: Visitor) 
     await expect(page.locator(".held-left")).to_have_text([re.compile(r"^2:0[01]:\d\d left$"), "time is up"])
 
 
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-async def test_it_is_accessible(
-    suite: Suite, browser: Browser, axe: Callable[[Page], Awaitable[None]], scheme: str
-) -> None:
+async def test_it_is_accessible(suite: Suite, browser: Browser, axe: Callable[[Page], Awaitable[None]]) -> None:
     hold(suite, (HARBOUR, 1, 2), (KILN, 0, 1))
-    async with visiting(browser, color_scheme=scheme) as visitor:
+    async with visiting(browser, reduced_motion="reduce") as visitor:
         page = await open_live(suite, visitor)
         await expect(cards(page).locator("button")).to_have_count(4)
         await axe(page)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from playwright.async_api import BrowserContext, Page, expect
 
-from memory.exchange import Decision, Scan
+from memory.exchange import Decision, Recalls, Scan
 from tests.web.browser.support import PATIENCE, MemoryPage, Shelf, Suite, Visitor, running, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -15,9 +15,8 @@ KILN = "shelf/craft/Kiln.md"
 
 
 async def open_live(suite: Suite, visitor: Visitor) -> Page:
-    """The Live page, reached as a person would, with its events running."""
-    page = await visitor.open(suite.sidecar.link())
-    await page.get_by_role("link", name="Live").click()
+    """The Live page with its events running."""
+    page = await visitor.enter(suite, "live")
     await page.wait_for_selector("html[data-live=ready]", state="attached")
     await until(readers(suite), lambda count: count == 1)
     return page
@@ -48,6 +47,9 @@ async def test_a_request_is_shown_and_then_brought_up_to_date(suite: Suite, visi
     suite.finish(exchange)
     await expect(cells.nth(6)).to_have_text("Answeredstatus 200")
     await expect(cells.nth(7)).to_have_text("12 kB2.5 MB back")
+    exchange.recalls = Recalls(searches=2, memories=1)
+    suite.publish(exchange)
+    await expect(cells.nth(6)).to_have_text("Answeredstatus 2001 memory recalled")
     await expect(row).to_have_count(1)
 
 

@@ -16,8 +16,11 @@ from addons.config import load_config
 from addons.config_writing import ConfigFile
 from addons.file_settings import FileSettings
 from addons.record import Seen
+from memory.conversations.store import Store
 from memory.notes import MemoryDocument
 from tests.web.browser.support import Shelf, Suite, Visitor, running, until, visiting
+from web.client_tokens import ClientTokens
+from web.conversations_api import NoConversations
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -46,6 +49,17 @@ class Place:
     @property
     def text(self) -> str:
         return self.file.read_text("utf-8")
+
+
+@dataclass
+class Kept(NoConversations):
+    """Conversations of which only the tokens of clients are kept."""
+
+    file: Path
+    store: Any
+
+    def is_on(self, client: str) -> bool | None:
+        return client in load_config(self.file).remembered
 
 
 @pytest.fixture
@@ -77,7 +91,9 @@ async def place(shelf: Shelf, tmp_path: Path, request: Any) -> AsyncIterator[Pla
         }
 
     settings = FileSettings(ConfigFile(file), allow_process_settings=allowed, take_over=take_over)
-    async with running(shelf, settings=settings, clients=clients) as suite:
+    store = Store(tmp_path / "memory")
+    store.open()
+    async with running(shelf, settings=settings, clients=clients, conversations=Kept(file, store)) as suite:
         state = {"notes": 6, "skipped": 2, "enabled": True, "scannedAt": "2026-03-04T05:06:07.890Z", "error": None}
         warnings = [{"path": f"sea/{number}.md", "reason": "not UTF-8"} for number in range(7)]
         suite.state |= {
@@ -110,11 +126,11 @@ async def place(shelf: Shelf, tmp_path: Path, request: Any) -> AsyncIterator[Pla
             "warnings": ["llm.example.com looks like a model provider and is passed through unseen"],
         }
         yield Place(file, suite, seen, allowed, taken_over)
+    store.close()
 
 
 async def open_setup(place: Place, visitor: Visitor, role: Any = "admin") -> Page:
-    page = await visitor.open(place.suite.sidecar.link(role))
-    await page.get_by_role("link", name="Setup", exact=True).click()
+    page = await visitor.enter(place.suite, "setup", role)
     await page.wait_for_selector("html[data-setup=ready]", state="attached")
     return page
 
@@ -308,6 +324,49 @@ async def test_the_memory_of_a_client_is_switched(place: Place, visitor: Visitor
     await until(lambda: text_of(place), lambda text: "memory_enabled: false" in text)
 
 
+async def test_a_client_is_given_its_memory(
+    place: Place, visitor: Visitor, axe: Callable[[Page], Awaitable[None]]
+) -> None:
+    page = await open_setup(place, visitor)
+    part, mine = page.locator("#mcp"), ClientTokens(place.suite.services.conversations)
+    await expect(part).to_be_hidden()
+    await page.get_by_role("button", name="Switch on the memory of nightly").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Switch on").click()
+    await expect(part).to_contain_text("These lines hold the token, which is shown this once.")
+    pasted = part.locator("pre")
+    start = f"claude mcp add --transport http --scope user mitmemory {place.suite.services.access.origin}/mcp/nightly --header "
+    await expect(pasted.first).to_contain_text(start)
+    first = await token_in(pasted.first)
+    assert mine.proves("nightly", first)
+    await axe(page)
+    await part.get_by_label("Program").select_option("Codex")
+    await expect(pasted).to_contain_text(
+        ["export MITMEMORY_TOKEN=", "bearer_token_env_var", "codex mcp add", "command ="]
+    )
+
+    await page.reload()
+    await expect(part).to_contain_text("Paste this, and the program starts an MCP server that asks the suite:")
+    await expect(pasted).to_have_count(1)
+    await expect(pasted).to_contain_text(f"mcp --client nightly --config {place.file}")
+    assert first not in await page.content()
+    await part.get_by_role("button", name="Make a new token").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Make a new token").click()
+    await expect(pasted.first).to_contain_text(start)
+    second = await token_in(pasted.first)
+    assert [mine.proves("nightly", token) for token in (first, second)] == [False, True]
+
+    place.file.write_text(place.text.replace("{name: nightly,", "{name: nightly, mode: mcp_via_llm,"), "utf-8")
+    await page.reload()
+    await expect(part).to_contain_text("what nightly remembers comes inside its conversations")
+    await expect(part.get_by_role("button")).to_have_count(0)
+
+
+async def token_in(line: Locator) -> str:
+    found = re.search(r"Bearer ([\w-]{43})", await line.inner_text())
+    assert found
+    return found[1]
+
+
 async def test_what_is_not_seen_and_why(place: Place, visitor: Visitor) -> None:
     page = await open_setup(place, visitor)
     await expect(page.locator("#authority dd")).to_have_text(
@@ -405,9 +464,8 @@ async def test_the_rail_leads_everywhere(place: Place, visitor: Visitor) -> None
     await expect(links.nth(4)).to_have_attribute("title", "Rules")
 
 
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-async def test_access(place: Place, browser: Browser, axe: Callable[[Page], Awaitable[None]], scheme: str) -> None:
-    async with visiting(browser, color_scheme=scheme, reduced_motion="reduce") as visitor:
+async def test_access(place: Place, browser: Browser, axe: Callable[[Page], Awaitable[None]]) -> None:
+    async with visiting(browser, reduced_motion="reduce") as visitor:
         page = await open_setup(place, visitor)
         for details in await page.locator("summary").all():
             await details.click()

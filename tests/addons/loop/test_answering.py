@@ -1,0 +1,249 @@
+"""The loop inside a running gateway, with a search that the test answers; and the connections that it keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from addons.flows import Offering
+from addons.loop.answering import Loop
+from addons.loop.anthropic import AnthropicLoop
+from addons.loop.dialect import Ask, Offered, Request
+from addons.loop.searcher import Found
+from addons.outgoing import Origin, Outgoing
+from addons.refusals import STATUS
+from memory.conversations.recall_tool import RecallTool
+from memory.exchange import SentTo
+from tests.addons.gateway_parts import Bench, Received, answer, bench, request_of, target_at, upstream
+from tests.addons.loop.anthropic_says import Says, recall, text
+from tests.addons.loop.weaving import Kept
+from tests.addons.looping import asked, kinds, said
+from tests.harness import RawRequest, RawUpstream, Respond
+
+CLOUD = SentTo("tide-1", "cloud", "api.anthropic.com:443")
+SEARCHES = Says([text("Let me see."), recall("call-1")], "tool_use")
+ANSWERS = Says([text("It is tern.")])
+
+
+@dataclass
+class Search:
+    """Answers each search with these words."""
+
+    says: str = "tern"
+    waits: float = 0
+    fault: Exception | None = None
+    places: list[Outgoing] = field(default_factory=list)
+    handed: list[tuple[list[str], SentTo]] = field(default_factory=list)
+
+    async def search(self, ask: Ask, outgoing: Outgoing) -> Found:
+        self.places.append(outgoing)
+        await asyncio.sleep(self.waits)
+        return Found(self.says, (), 1)
+
+    def hand_over(self, found: Sequence[Found], sent: SentTo) -> None:
+        if self.fault is not None:
+            raise self.fault
+        self.handed.append(([one.text for one in found], sent))
+
+    def keep(self, found: Sequence[Found]) -> None:
+        raise AssertionError
+
+
+@dataclass
+class Desk:
+    """A gateway before an upstream that gives one answer after the other."""
+
+    bench: Bench
+    upstream: RawUpstream
+    search: Search = field(default_factory=Search)
+    refused: int = 0
+
+    def _refuse(self) -> None:
+        self.refused += 1
+
+    async def ask(
+        self, *, stream: bool = True, without: bool = False, sent: str | None = None, target: Any = None, **more: Any
+    ) -> Received:
+        dialect, tool = AnthropicLoop(), RecallTool()
+        body = json.dumps(asked(stream=stream))
+        offered = dialect.offer(Request("/v1/messages", {}, body), tool, Kept())
+        assert offered
+        if without:
+            offered = Offered(offered.text, offered.is_streamed, without_tool=body)
+        loop = Loop(
+            Offering(dialect, offered, tool),
+            "anthropic",
+            self.search,
+            keep=lambda _passages: None,
+            refused=self._refuse,
+            largest_answer=10**6,
+            **more,
+        )
+
+        async def to_origin(_failures: object) -> Origin:
+            return Origin("http", "127.0.0.1", self.upstream.port, CLOUD)
+
+        request = request_of((sent or offered.text).encode(), model="tide-1")
+        targets = [target] if target else []
+        door = await self.bench.open(*targets, request=request, otherwise=to_origin, answering=loop)
+        return await self.bench.ask(door)
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        return [json.loads(one.body) for one in self.upstream.requests]
+
+
+def giving(*answers: Any) -> Respond:
+    """One after the other: `Says`, or a whole answer."""
+    left = list(answers)
+
+    async def respond(request: RawRequest, writer: asyncio.StreamWriter) -> None:
+        one = left.pop(0)
+        if callable(one):
+            await one(request, writer)
+            return
+        streamed = json.loads(request.body).get("stream") is True
+        kind = b"Content-Type: text/event-stream" if streamed else b"Content-Type: application/json"
+        await answer(one.bytes(streamed=streamed), b"200 OK", kind)(request, writer)
+
+    return respond
+
+
+@pytest.fixture
+async def desk() -> Any:
+    async with bench() as one:
+        running: list[Any] = []
+
+        async def make(*answers: Any, respond: Respond | None = None, **more: Any) -> Desk:
+            running.append(upstream(respond or giving(*answers)))
+            return Desk(one, await running[-1].__aenter__(), Search(**more))
+
+        yield make
+        for server in running:
+            await server.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_the_next_request_goes_to_the_same_target_under_its_name(desk: Any, stream: bool) -> None:
+    one = await desk(SEARCHES, ANSWERS)
+    received = await one.ask(stream=stream, target=target_at(one.upstream.port, model="own-1"))
+    assert (received.status, said(received.body)) == (200, "Let me see.It is tern.")
+    assert [body["model"] for body in one.bodies] == ["own-1", "own-1"]
+    here = SentTo("own-1", "local", f"127.0.0.1:{one.upstream.port}")
+    assert ([place.name for place in one.search.places], one.search.handed) == (["ollama"], [(["tern"], here)])
+    assert not any(b"sk-of" in request.head or b"proof" in request.head for request in one.upstream.requests)
+    assert one.bench.sent == [here]
+
+
+async def test_a_provider_that_refuses_the_tool_is_asked_once_more_without(desk: Any) -> None:
+    one = await desk(answer(b"{}", b"400 Bad"), ANSWERS)
+    received = await one.ask(stream=False, without=True)
+    assert (said(received.body), one.refused, one.bench.sent) == ("It is tern.", 1, [CLOUD])
+    assert one.bodies[1] == asked(stream=False)
+
+
+async def test_what_was_withheld_stays_withheld_without_the_tool(desk: Any) -> None:
+    one = await desk(answer(b"{}", b"400 Bad"), ANSWERS)
+    offered = AnthropicLoop().offer(Request("/v1/messages", {}, json.dumps(asked(stream=False))), RecallTool(), Kept())
+    assert offered
+    await one.ask(stream=False, without=True, sent=offered.text.replace("tide gate", "[withheld]"))
+    assert one.bodies[1] == asked("Which word opens the [withheld]?", stream=False)
+
+
+async def test_a_request_that_is_wrong_without_the_tool_too_is_no_refusal_of_it(desk: Any) -> None:
+    one = await desk(answer(b"{}", b"400 Bad"), answer(b'{"oh": "no"}', b"400 Bad"))
+    received = await one.ask(without=True)
+    assert (received.status, received.body, one.refused) == (400, b'{"oh": "no"}', 0)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_what_cannot_be_recorded_is_not_sent(desk: Any, stream: bool) -> None:
+    one = await desk(SEARCHES, fault=OSError(28, "tern"))
+    received = await one.ask(stream=stream)
+    assert len(one.upstream.requests) == 1
+    assert b"could not write that down" in received.body
+    assert b"tern" not in received.body
+    assert (kinds(received.body)[-1] if stream else received.status) == ("error" if stream else STATUS)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_answer_that_is_encoded_all_the_same_is_read(desk: Any, stream: bool) -> None:
+    def encoded(says: Says) -> Respond:
+        kind = b"Content-Type: text/event-stream" if stream else b"Content-Type: application/json"
+        return answer(gzip.compress(says.bytes(streamed=stream)), b"200 OK", kind, b"Content-Encoding: gzip")
+
+    one = await desk(encoded(SEARCHES), encoded(ANSWERS))
+    received = await one.ask(stream=stream)
+    assert said(received.body) == "Let me see.It is tern."
+    assert b"content-encoding" not in [name.lower() for name, _ in received.headers]
+
+
+@pytest.mark.parametrize(
+    ("body", "header"),
+    [(b"no JSON", b"X-Own: 1"), (b"\x00\x01", b"Content-Encoding: gzip"), (b"{}", b"Content-Encoding: secret")],
+)
+async def test_a_first_answer_that_cannot_be_read_passes_as_it_is(desk: Any, body: bytes, header: bytes) -> None:
+    one = await desk(answer(body, b"200 OK", b"Content-Type: application/json", header))
+    received = await one.ask(stream=False)
+    assert received.body == body
+    assert tuple(header.split(b": ")) in received.headers
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("later", [False, True])
+async def test_an_answer_that_breaks_off(desk: Any, stream: bool, later: bool) -> None:
+    async def breaks_off(_: RawRequest, writer: asyncio.StreamWriter) -> None:
+        data = Says([text("It was")]).bytes(streamed=stream)
+        data = data[: data.index(b"event: message_delta") if stream else -30]
+        kind = b"text/event-stream" if stream else b"application/json"
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: 9999\r\n\r\n%s" % (kind, data))
+        await writer.drain()
+        writer.close()
+
+    one = await desk(*([SEARCHES] if later else []), breaks_off)
+    received = await one.ask(stream=stream)
+    if not later:  # as without the loop
+        assert (received.whole, received.body[:5]) == (False, Says([]).bytes(streamed=stream)[:5])
+    elif stream:
+        assert (said(received.body), kinds(received.body)[-1], received.whole) == ("Let me see.It was", "error", True)
+    else:
+        assert (received.status, b"127.0.0.1 broke off" in received.body.replace(b"the answer of ", b"")) == (502, True)
+
+
+async def test_pings_go_on_as_long_as_nothing_else_does(desk: Any) -> None:
+    one = await desk(SEARCHES, ANSWERS, waits=0.2)
+    received = await one.ask(ping_seconds=0.02)
+    own = SEARCHES.stream().count(b"event: ping")
+    assert received.body.count(b"event: ping") >= own + 3
+    assert said(received.body) == "Let me see.It is tern."
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_kept_connection_that_is_dead_is_replaced(desk: Any, stream: bool) -> None:
+    async def once(request: RawRequest, writer: asyncio.StreamWriter) -> None:
+        """Each connection answers once, and is cut off with the second request."""
+        if getattr(writer, "was_used", False):
+            writer.transport.abort()
+            return
+        writer.was_used = True  # type: ignore[attr-defined]
+        await giving(ANSWERS)(request, writer)
+
+    one = await desk(respond=once)
+    for _ in range(2):
+        assert said((await one.ask(stream=stream)).body) == "It is tern."
+    assert (one.upstream.connections, len(one.upstream.requests)) == (2, 3)
+    assert one.bench.sent == [CLOUD, CLOUD]
+
+
+async def test_a_new_connection_that_breaks_is_no_reason_to_ask_again(desk: Any) -> None:
+    async def dies(_: RawRequest, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    one = await desk(dies)
+    assert ((await one.ask()).status, len(one.upstream.requests)) == (502, 1)
