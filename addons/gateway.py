@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from aiohttp import web
@@ -30,7 +30,7 @@ from addons.outgoing import (
 )
 from addons.passing import add_nothing, pass_on, told
 from addons.refusals import refusal
-from addons.sessions import KeptSessions, Tls
+from addons.sessions import KeptAddresses, KeptSessions, Tls
 from addons.tickets import TICKET_SECONDS, Tickets
 from addons.trust import Trust
 from web.server import ServerLog
@@ -118,6 +118,7 @@ class Gateway:
         self._environ = environ
         self._tickets: Tickets[_Expected] = Tickets(seconds=ticket_seconds)
         self._kept = KeptSessions()
+        self._addresses = KeptAddresses()
         self._runner: web.AppRunner | None = None
         self.port: int | None = None
         """None: it does not listen."""
@@ -211,10 +212,15 @@ class Gateway:
         then = await (expected.otherwise or _say_why)(tuple(failures))
         if isinstance(then, str):
             return told(refusal(expected.request.protocol, then))
+        dialled = then.dialled or then.host, then.port
+        if expected.answering is not None and not then.addresses:
+            # A look-up may take longer than all the rest, and straight through the proxy there is none for each request.
+            then = replace(then, addresses=await self._addresses.of(*dialled))
         outgoing = await outgoing_to_origin(expected.request, then, connect_timeout=ORIGIN_CONNECT_TIMEOUT)
         try:
             return await self._try(request, outgoing, expected)
         except AttemptError as error:
+            self._addresses.forget(*dialled)
             # As through the proxy alone: the client may try again.
             answer = refusal(expected.request.protocol, f"{then.host} {error}")
             return told(answer._replace(status=502))

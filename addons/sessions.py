@@ -6,17 +6,18 @@ addresses were judged once more.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Protocol
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from addons.guard import Address
+from addons.guard import Address, resolve
 from addons.outgoing import Outgoing
 
 LONGEST_HEADER = 1 << 16
@@ -101,6 +102,27 @@ class KeptSessions:
         for key in idle[: max(len(self._sessions) - self._most, 0)]:
             del self._users[key]
             await self._sessions.pop(key).close()
+
+
+class KeptAddresses:
+    """The addresses of servers, looked up again after a while, or where they were of no use. As `KeptSessions`."""
+
+    def __init__(self, look_up: Callable[[str, int], Awaitable[Sequence[Address]]] = resolve) -> None:
+        self._look_up = look_up
+        self._found: dict[tuple[str, int], tuple[tuple[Address, ...], float]] = {}
+
+    async def of(self, host: str, port: int) -> tuple[Address, ...]:
+        now = asyncio.get_running_loop().time()
+        self._found = {place: found for place, found in self._found.items() if found[1] > now}
+        if (host, port) not in self._found:
+            addresses = tuple(await self._look_up(host, port))
+            if not addresses:
+                return ()
+            self._found[host, port] = addresses, now + KEPT_SECONDS
+        return self._found[host, port][0]
+
+    def forget(self, host: str, port: int) -> None:
+        self._found.pop((host, port), None)
 
 
 def _telling(tell: Callable[[Listening], None]) -> Callable[..., Awaitable[None]]:

@@ -37,6 +37,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return plain if len(plain) == len(pairs) else RepeatedKeys(pairs)
 
 
+_MOST_DIGITS = 20
+"""Of a number of 64 bits, its sign included."""
+
+
 def _number(digits: str) -> int | float:
     """An integer, as orjson has it: where it has more than 64 bits, a float, which may have any number of digits."""
     if len(digits) > _MOST_DIGITS:
@@ -45,10 +49,13 @@ def _number(digits: str) -> int | float:
     return number if -1 << 63 <= number < 1 << 64 else float(digits)
 
 
-_MOST_DIGITS = 20
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_number, strict=False)
 decode_value = _DECODER.raw_decode
 """(the JSON value that begins at a place of a text, where it ends). Raises as `decode_json` does."""
+
+_CLOSING = b'}]"'
+_BEHIND = (b",", b"]", b"}", b"")
+"""What may stand behind a value: a number goes on until one of these."""
 
 
 def decode_bytes(data: bytes) -> Any:
@@ -75,12 +82,11 @@ def end_of(guess: Any, data: bytes, at: int) -> int | None:
 
     It is where it stands there to the byte as orjson, and nearly every client, would write it: then it has no key twice.
     """
-    text = orjson.dumps(guess)
+    try:
+        text = orjson.dumps(guess)
+    except TypeError:  # it reads what is nested deeper than it writes
+        return None
     end = at + len(text)
     if not data.startswith(text, at) or (text[-1] not in _CLOSING and data[end : end + 1] not in _BEHIND):
         return None
     return end
-
-
-_CLOSING = b'}]"'
-_BEHIND = (b",", b"]", b"}", b"")

@@ -5,6 +5,7 @@ Agents send the whole conversation again each turn. What is known of it (`memory
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,9 +17,9 @@ from memory.spans import UNREAD, Element, KnownSpans, Run
 
 _WINDOW = 1 << 15
 _MOST_GUESSED = 8 << 20
-"""Bytes of a body that are decoded in one go, while no other thread can run: some 5 ms for each megabyte."""
+"""Bytes that are decoded in one go, while no other thread can run: some 5 ms for each megabyte."""
 _NEW_SHARE = 8
-"""The body is decoded in one go when one in so many bytes was new."""
+"""The rest of a body is decoded in one go when it has at most so many times the bytes that were new before."""
 _OBJECTS = 2
 """How deep objects are cut: Gemini's clients put the whole request into one."""
 _WHITE = re.compile(rb"[ \t\n\r]*")
@@ -101,7 +102,9 @@ class _Reader:
         self._new = 0
         """Bytes of the elements of arrays that were not known."""
         self._guess: Any = UNREAD
-        """The body as a faster decoder sees it: each value has to be compared with its bytes."""
+        """The rest of the body as a faster decoder sees it: each value has to be compared with its bytes."""
+        self._guessed_from: tuple[tuple[str, ...], int] = (), 0
+        """The array, and the number of its element, with which that begins."""
 
     def after_white(self, at: int) -> int:
         if self._data[at : at + 1] not in (b" ", b"\t", b"\n", b"\r"):
@@ -166,14 +169,17 @@ class _Reader:
     def _element(self, at: int, path: tuple[str, ...], number: int) -> tuple[Any, int]:
         """An element of an array: its value, and the byte after it."""
         data = self._data
-        if self._guess is UNREAD and self._new * _NEW_SHARE > len(data) <= _MOST_GUESSED:
-            self._guess = guess_json(data)
+        left = len(data) - at
+        if self._guess is UNREAD and self._new * _NEW_SHARE > left <= _MOST_GUESSED:
+            before = b"".join([b"{%s:" % json.dumps(key).encode() for key in path])
+            self._guess, self._guessed_from = guess_json(b"%s[%s" % (before, data[at:])), (path, number)
         if self._guess is not UNREAD:
             with suppress(LookupError, TypeError):  # it is not what it was taken for, as where a key stands twice
                 guess = self._guess
                 for key in path:
                     guess = guess[key]
-                guess = guess[number]
+                array, first = self._guessed_from
+                guess = guess[number - first if path == array else number]
                 if end := end_of(guess, data, at):
                     self._pass(end)
                     return guess, end

@@ -18,7 +18,9 @@ from memory.recent import Recent
 SMALLEST = 48
 """Bytes from which an element is worth remembering."""
 _BEGINNING = 96
-"""Bytes that tell elements apart well enough: the head of a message with the id of a tool call in it."""
+"""Bytes that tell elements apart well enough: the head of a message with the id of a tool call in it. Of a shorter
+element what comes next is among them, which seldom changes.
+"""
 _MOST_ALIKE = 8
 """How many elements that begin alike are told apart."""
 _RUN_LENGTH = 16
@@ -128,7 +130,7 @@ class KnownSpans:
         if end - start < SMALLEST:
             return None
         value = data[start:end]
-        beginning = hash(value[:_BEGINNING])
+        beginning = hash(data[start : start + _BEGINNING])
         new = _KnownValue(end - start, _digest(value, self._seed))
         known = self._values.get(beginning) or ()
         if new not in known:

@@ -166,4 +166,4 @@ def test_the_configurations_of_the_page_are_right(tmp_path: Path) -> None:
 
     ran = mitmemory(tmp_path, "check")
 
-    assert (ran.returncode, ran.stdout) == (0, "mitm.yaml: fine, 2 sources\n")
+    assert (ran.returncode, ran.stdout) == (0, "mitm.yaml: fine, 3 sources\n")

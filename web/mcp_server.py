@@ -37,7 +37,7 @@ def make_server(tool: Callable[[], RecallTool], recall: Recall) -> Server[Any]:
     """The server, for any transport. `tool` is asked each time: its name may change while it runs."""
     # What goes wrong in the package is logged with what was sent, and that is a conversation's.
     for library in ("mcp", "mcp_types"):
-        logging.getLogger(library).setLevel(logging.DEBUG)
+        logging.getLogger(library).setLevel(logging.CRITICAL)
 
     async def list_tools(_: Asked, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool())])

@@ -95,7 +95,7 @@ class ChunkStore(MemSearch):  # type: ignore[misc]
 
     @property
     def is_empty(self) -> bool:
-        """Nothing has ever been indexed, or nothing is left: a search by words would fail."""
+        """Nothing has ever been indexed, or nothing is left: asking for rows would fail."""
         if not self._is_filled:
             self._is_filled = self._store._collection_exists and not self._store._collection_is_empty()  # noqa: SLF001
         return not self._is_filled

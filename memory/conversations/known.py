@@ -76,8 +76,6 @@ class Chat:
     """A conversation, over all sessions. `session`, `number` and `turn` are those of its last turn."""
 
     id: int
-    active: datetime
-    """When that was written."""
     session: str
     number: int
     turn: int
@@ -118,11 +116,6 @@ class Known:
         return self._chats[id_]
 
     @property
-    def latest(self) -> Chat | None:
-        """That which had the last turn; None: none is remembered."""
-        return next(reversed(self._chats.values()), None)
-
-    @property
     def places(self) -> Mapping[Hash, Place]:
         """Of all conversations; where several have the same, that of the one which had it last."""
         return _Everywhere(self._where, self._chats)
@@ -144,13 +137,13 @@ class Known:
         self.last_id = max(self.last_id, entry.conversation)
         chat = self._chats.get(entry.conversation)
         if chat is None:
-            chat = Chat(entry.conversation, active, entry.session, entry.number, entry.turn, entry.base, entry.answered)
+            chat = Chat(entry.conversation, entry.session, entry.number, entry.turn, entry.base, entry.answered)
             self._chats[chat.id] = chat
         elif (chat.session, chat.number) == (entry.session, entry.number):
             chat.turn = max(chat.turn, entry.turn)
         else:
             chat.session, chat.number, chat.turn = entry.session, entry.number, entry.turn
-        chat.active, chat.base, chat.tip = active, entry.base, entry.answered
+        chat.base, chat.tip = entry.base, entry.answered
         if entry.key is not None and self._keys.get(entry.key) != chat.id:
             self._keys[entry.key] = chat.id
             chat.keys.append(entry.key)

@@ -36,9 +36,9 @@ SECOND_WEIGHT = 0.5
 
 LEAST_SCORE, MOST_LEAST_SCORE = 0.12, 0.20
 """Where the best scores less, nothing is the answer: in a small memory, and in a large one (`make bench`, area recall)."""
-LEAST_GROWS = 0.025
+LEAST_GROWS = 0.04
 """With each doubling: of twice as many pieces, the best of those that answer nothing scores so much more by chance."""
-SMALL = 128
+SMALL = 256
 """Pieces of a memory in which LEAST_SCORE counts."""
 
 STOP_WORDS: dict[str, Sequence[str]] = {

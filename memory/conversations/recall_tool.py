@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from memory.conversations.recall import MOST_RESULTS
@@ -17,8 +17,6 @@ from memory.since import parse_since
 DEFAULT_NAME = "MemoryRecall"
 LONGEST_QUERY = 2000
 """Characters of a query."""
-RECENT = timedelta(minutes=10)
-"""A client that asks is in a conversation whose last turn is not older, where the request itself does not tell which."""
 
 DESCRIPTION = (
     "Search the user's past conversations with you. Use it whenever the user refers to something said, decided or found "

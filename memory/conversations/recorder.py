@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 
 from memory.conversations import files
+from memory.conversations.asking import Asking, Conversation
 from memory.conversations.journal import written
 from memory.conversations.known import Chat, Entry, Known
 from memory.conversations.messages import merged, visible
@@ -57,6 +58,7 @@ class Recorder:
         self.on_recorded: list[Callable[[str, Path], None]] = []
         """Called with the client and the transcript that has grown, in the thread that recorded."""
         self._placing = Placing(store)
+        self._asking = Asking()
 
     def prepare(self, messages: Iterable[Message]) -> Prepared:
         """The part of `record` that takes long with a long history; it needs no client and changes nothing."""
@@ -83,6 +85,7 @@ class Recorder:
                 recorded = self._add(memory, said, prepared)
         if recorded is None:
             return None
+        self._asking.answered(client, (recorded.session, recorded.conversation), said.answer)
         for callback in self.on_recorded:
             callback(client, recorded.path)
         return recorded
@@ -96,7 +99,7 @@ class Recorder:
         prepared: Prepared | None = None,
         continues: bool = False,
         previous: str | None = None,
-    ) -> tuple[str, int] | None:
+    ) -> Conversation | None:
         """The session and the number of the conversation that a request goes on with; None: it begins one.
 
         It writes nothing. The arguments are those of `Said`. Raises OSError.
@@ -106,14 +109,9 @@ class Recorder:
             chat = self._placing.goes_on_with(known, prepared, key=key, continues=continues, previous=previous)
             return None if chat is None else (chat.session, chat.number)
 
-    def latest(self, client: str, since: datetime) -> tuple[str, int] | None:
-        """The session and the number of the conversation that had the last turn; None: that was before `since`.
-
-        Raises OSError.
-        """
-        with self._known(client) as known:
-            chat = known.latest
-            return None if chat is None or chat.active < since else (chat.session, chat.number)
+    def asking(self, client: str, tool: str) -> Conversation | None:
+        """The session and the number of the conversation that calls the tool of this name just now, as far as can be told."""
+        return self._asking.of(client, tool)
 
     @contextlib.contextmanager
     def _known(self, client: str) -> Iterator[Known]:

@@ -280,7 +280,7 @@ WAYS: dict[str, tuple[tuple[Rule, ...], dict[str, Any], list[bytes], set[str]]] 
     "redact": ((STRIP,), {}, [STRIPPED], {"Withhold.__call__", "Decide._send", "Case.settled", "BodyTexts.spliced"}),
     "hold": ((ASK, STRIP), {"hold": lets_go}, [STRIPPED], {"Decide._ask", "Case.judged", "Wanted.among"}),
     "redirect": (
-        (GO_HOME, STRIP), {"targets": [HOME]}, [STRIPPED, STRIPPED], {"Lead.on", "Lead._origin", "addons.lead.settle", "addons.outgoing.locate"}
+        (GO_HOME, STRIP), {"targets": [HOME]}, [STRIPPED, STRIPPED], {"Lead.on", "addons.lead.origin_of", "addons.lead.settle", "addons.outgoing.locate"}
     ),
 }  # fmt: skip
 """What is done -> rules and more of the desk, what is sent where nothing is broken, and steps that it takes among others."""

@@ -262,3 +262,37 @@ def test_the_clients_that_were_longest_silent_are_others() -> None:
     assert seen_so_far.names() == ["python", "zed", "others"]
     seen_so_far.add("others")
     assert seen_so_far.names() == ["python", "others"]
+
+
+def test_of_what_goes_through_the_gateway_only_the_gateway_says_who_received_it() -> None:
+    desk = Desk()
+    desk.exchange.is_led = True
+    desk.answer(502)
+    assert (desk.exchange.sent_to, desk.exposure.to_json(), desk.exchange.outcome) == ([], {}, "failed")
+
+
+def test_a_note_that_a_memory_holds_counts_as_one_in_the_request_and_once() -> None:
+    desk = Desk()
+    sent = SentTo(**SENT)
+    desk.record.sent(desk.exchange, sent)
+    recalled = [content(), content("vault/Clock.md"), content("vault/Index.md")]
+    for _ in range(2):
+        desk.record.recalled(desk.exchange, recalled, sent)
+    notes = {note: (one["cloudContent"], one["cloudReference"]) for note, one in desk.exposure.to_json().items()}
+    assert notes == {"vault/Tides.md": (1, 0), "vault/Clock.md": (1, 1), "vault/Index.md": (1, 0)}
+    assert [(note["id"], note["by"]) for note in desk.entry["notes"]] == [
+        ("vault/Tides.md", "content"),
+        ("vault/Clock.md", "content"),
+        ("vault/Index.md", "content"),
+    ]
+    marked = desk.carried.marked(exchange_of("02"), recalled)
+    assert [one.resent for one in marked] == [True, True, True]
+
+
+def test_what_is_recalled_is_written_down_where_something_was_withheld_too() -> None:
+    desk = Desk(exchange_of(scan=seen(content()), left=seen()))
+    desk.record.recalled(desk.exchange, [content("vault/Index.md")], SentTo(**SENT))
+    assert desk.exchange.left is not None
+    assert [one.note for one in desk.exchange.left.sightings] == ["vault/Index.md"]
+    assert [one.note for one in desk.exchange.scan.sightings] == ["vault/Tides.md", "vault/Index.md"]
+    assert list(desk.exposure.to_json()) == ["vault/Index.md"]

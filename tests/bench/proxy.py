@@ -103,7 +103,7 @@ def both_proxies(runner: asyncio.Runner, seed: int, respond: Respond | None = No
                         Side(port, bare.pid, context),
                         Side(int(suite.proxy.rpartition(":")[2]), suite.process.pid, context),
                     )
-                    yield Bench(sides, writer, notes)
+                    yield Bench(sides, writer, notes, suite)
                 states = suite.api("api/status").body["requests"]
                 assert states.pop("complete") > 0
                 assert not any(states.values()), states
@@ -124,6 +124,7 @@ class Bench(NamedTuple):
     sides: tuple[Side, Side]
     writer: Writer
     notes: list[SyntheticNote]
+    suite: SuiteProcess
 
 
 async def answer(request: RawRequest, writer: asyncio.StreamWriter) -> None:

@@ -16,13 +16,14 @@ from addons.demo.model import Received, ScriptedModel
 from addons.demo.reply import Moment, Reply, Script, ToolCall, friendly, pieces
 from memory.exchange import Usage
 
+EXEC = "exec"
 WARMED_UP = Reply("", usage=Usage(input=0, output=0))
 """Codex opens its WebSocket with a request that it wants no answer to: `generate` is false."""
 
 
 def exec_call(javascript: str) -> ToolCall:
     """Codex runs commands by JavaScript that the model writes. The tool takes that as it is, not as JSON."""
-    return ToolCall("exec", {"input": javascript})
+    return ToolCall(EXEC, {"input": javascript})
 
 
 class CodexModel(ScriptedModel):
@@ -80,18 +81,18 @@ def response_events(request: dict[str, Any], reply: Reply, moment: Moment) -> It
     yield {"type": "response.in_progress", "response": started}
     items = [custom_call(item) for item in openai_responses.output(reply, moment)]
     for index, item in enumerate(items):
-        if item["type"] == "message":
-            yield from openai_responses.message_events(index, item)
-        else:
+        if item["type"] == "custom_tool_call":
             yield from custom_call_events(index, item)
+        else:
+            yield from openai_responses.item_events(index, item)
     usage = openai_responses.usage_of(request, reply)
     finished = openai_responses.response(request, moment, "completed", items, usage)
     yield {"type": "response.completed", "response": finished}
 
 
 def custom_call(item: dict[str, Any]) -> dict[str, Any]:
-    """A function call with one argument `input` as the call of a custom tool; a message as it is."""
-    if item["type"] == "message":
+    """A call of `exec` as that of a custom tool; whatever else as it is."""
+    if item.get("name") != EXEC:
         return item
     return {
         "id": item["id"].replace("fc_", "ctc_", 1),

@@ -146,7 +146,7 @@ def test_what_two_programs_said_is_kept_once_and_found_by_its_meaning_by_that_cl
 # Killed
 
 
-LIVES = 20
+LIVES = 6
 _CHANCE = random.Random(20261130)
 MOMENTS = [_CHANCE.uniform(0, 0.4) for _ in range(LIVES)]
 """Seconds after the first answer of each life."""

@@ -100,6 +100,13 @@ def answered(words: Words, before: str = "") -> list[str]:
     return [f"{before}It is {words[place]}." for place in PLACES]
 
 
+async def codex_model(authority: AuthorityPaths) -> CodexModel:
+    """One that takes WebSockets, which must not be asked for."""
+    model = CodexModel(Forgetful(), sockets=True, tls=authority.server_context())
+    await model.__aenter__()
+    return model
+
+
 # Inside the conversation
 
 
@@ -172,7 +179,7 @@ def main_request(received: list[Received]) -> dict[str, Any]:
 def test_codex_answers_from_memory_by_the_tool_beside_its_own(
     tmp_path: Path, home: Home, vault: Path, background: Loop, authority: AuthorityPaths, words: Words
 ) -> None:
-    model = background.run(CodexModel(Forgetful(), sockets=True, tls=authority.server_context()).__aenter__())
+    model = background.run(codex_model(authority))
     try:
         config = configuration(vault, {"openai": f"https://127.0.0.1:{model.port}"}, clients=[BY_THE_WAY])
         with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
@@ -217,7 +224,7 @@ def test_claude_code_connects_to_the_mcp_server_and_asks_it(
 def test_codex_asks_the_mcp_server(
     tmp_path: Path, home: Home, vault: Path, background: Loop, authority: AuthorityPaths, words: Words
 ) -> None:
-    model = background.run(CodexModel(Forgetful(), sockets=True, tls=authority.server_context()).__aenter__())
+    model = background.run(codex_model(authority))
     try:
         config = configuration(vault, {"openai": f"https://127.0.0.1:{model.port}"}, clients=[BY_MCP])
         with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:

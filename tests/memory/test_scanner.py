@@ -69,7 +69,7 @@ class Looked:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.characters = self.decoded = 0
-        find_all, decode = NoteIndex.find_all, slices._Reader.decode
+        find_all, decode, element = NoteIndex.find_all, slices._Reader.decode, slices._Reader._element
 
         def looking(index: NoteIndex, texts: Any, *others: Any) -> Any:
             self.characters += sum(map(len, texts))
@@ -80,7 +80,14 @@ class Looked:
             self.decoded += end - at
             return value, end
 
+        def decoding_element(reader: Any, at: int, *others: Any) -> tuple[Any, int]:
+            before = self.decoded
+            value, end = element(reader, at, *others)
+            self.decoded = before + end - at
+            return value, end
+
         monkeypatch.setattr(NoteIndex, "find_all", looking)
+        monkeypatch.setattr(slices._Reader, "_element", decoding_element)
         monkeypatch.setattr(slices._Reader, "decode", decoding)
 
     def again(self) -> tuple[int, int]:

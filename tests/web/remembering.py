@@ -13,7 +13,7 @@ from memory.conversations.compaction import Compactor
 from memory.conversations.engine import Engine, EngineSettings
 from memory.conversations.memories import Memories
 from memory.conversations.recorder import Recorded, Recorder
-from memory.conversations.said import Message, Said
+from memory.conversations.said import Call, Message, Said
 from memory.conversations.store import Store
 from memory.conversations.summarising import Progress
 
@@ -40,8 +40,8 @@ class Remembering:
     def is_on(self, client: str) -> bool | None:
         return self.clients.get(client)
 
-    def say(self, client: str, *turns: tuple[str, str], at: datetime = NOON) -> Recorded:
-        """A conversation of these turns, a minute apart; where the last was written."""
+    def say(self, client: str, *turns: tuple[str, str], at: datetime = NOON, calls: tuple[Call, ...] = ()) -> Recorded:
+        """A conversation of these turns, a minute apart; where the last was written. `calls` are in each answer."""
         messages: list[Message] = []
         for number, (question, answer) in enumerate(turns):
             begun = at + timedelta(minutes=number)
@@ -49,7 +49,7 @@ class Remembering:
             said = Said(
                 None,
                 tuple(messages),
-                Message("assistant", answer),
+                Message("assistant", answer, calls),
                 "tide-1",
                 begun,
                 begun + timedelta(seconds=5),

@@ -27,9 +27,13 @@ def events(request: dict[str, Any], reply: Reply, moment: Moment) -> Iterator[di
     yield {"type": "response.in_progress", "response": started}
     items = output(reply, moment)
     for index, item in enumerate(items):
-        yield from message_events(index, item) if item["type"] == "message" else call_events(index, item)
+        yield from item_events(index, item)
     finished = response(request, moment, "completed", items, usage_of(request, reply))
     yield {"type": "response.completed", "response": finished}
+
+
+def item_events(index: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    return message_events(index, item) if item["type"] == "message" else call_events(index, item)
 
 
 def message_events(index: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Which conversation a request goes on with, asked before there is an answer to it, and which was recorded last."""
+"""Which conversation a request goes on with, asked before there is an answer to it, and which conversation asks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memory.conversations.recorder import Recorded
-from memory.conversations.said import Message
+from memory.conversations.said import Call, Message
 from tests.memory.conversations.talk import READ, Talk, assistant, tool, user
 
 
@@ -79,7 +79,7 @@ def test_it_is_where_the_request_is_recorded_then(talk: Talk) -> None:
 
 def test_asking_writes_nothing(talk: Talk) -> None:
     assert goes_on(talk, [user("a")]) is None
-    assert talk.recorder.latest("work", talk.now) is None
+    assert talk.recorder.asking("work", "Recall") is None
     assert not (talk.directory / "work").exists()
     talk.say([user("a")], assistant("b"))
     before = {path: path.read_bytes() for path in talk.directory.rglob("*") if path.is_file()}
@@ -98,17 +98,21 @@ def test_a_conversation_of_an_earlier_session_is_named_by_where_it_was_last(talk
     assert goes_on(talk, [*history, assistant("d"), user("e")]) == second
 
 
-def test_the_last_conversation_is_that_of_the_last_turn(talk: Talk) -> None:
-    begun = talk.now
-    one = of(talk.say([user("a")], assistant("b")))
-    two = of(talk.say([user("x")], assistant("y")))
-    assert talk.recorder.latest("work", begun) == two
-    talk.say([user("a"), assistant("b"), user("c")], assistant("d"))
-    at = talk.now + timedelta(seconds=5)  # when it was answered
-    assert talk.recorder.latest("work", at) == one
-    assert talk.recorder.latest("work", at + timedelta(microseconds=1)) is None
-    assert talk.recorder.latest("home", begun) is None
-    talk.restart()
-    assert talk.recorder.latest("work", at) == one
-    talk.store.expire(talk.now + timedelta(hours=4))
-    assert talk.recorder.latest("work", at) == one
+def test_the_conversation_that_asks_is_that_whose_last_answer_calls_the_tool(talk: Talk) -> None:
+    call, program = (
+        Call("1", "mcp___memory__Recall", "{}"),
+        Call("2", "exec", "await tools.memory.Recall({query: 'tea'})"),
+    )
+    assert talk.recorder.asking("work", "Recall") is None
+    one = of(talk.say([user("Eggs?")], assistant("Let me see.", call)))
+    two = of(talk.say([user("Ships?")], assistant("", READ)))
+    assert talk.recorder.asking("work", "Recall") == one
+    assert talk.recorder.asking("work", "Other") is None
+    assert talk.recorder.asking("home", "Recall") is None
+    three = of(talk.say([user("Tea?")], assistant("", program)))
+    assert talk.recorder.asking("work", "Recall") == three
+    talk.say([user("Tea?"), assistant("", program), tool("x")], assistant("Yes."))
+    assert talk.recorder.asking("work", "Recall") == one
+    talk.say([user("Eggs?"), assistant("Let me see.", call), tool("x")], assistant("Boiled."))
+    assert talk.recorder.asking("work", "Recall") is None
+    assert two not in {one, three}
