@@ -5,6 +5,7 @@ In memory only: after a restart an answer that was made of several is sent back 
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 
@@ -17,37 +18,42 @@ _KEY = 100
 
 
 class HiddenPast:
-    """The passages of all clients."""
+    """The passages of all clients. For any thread: large requests are expanded in one of their own."""
 
     def __init__(self, most_characters: int = MOST_CHARACTERS) -> None:
         self._most = most_characters
         self._passages: OrderedDict[tuple[str, str], Passage] = OrderedDict()
         self._size = 0
+        self._lock = threading.Lock()
 
     def of(self, client: str) -> ClientPast:
         return ClientPast(self, client)
 
     def keep(self, client: str, passages: Mapping[str, Passage]) -> None:
-        for key, passage in passages.items():
-            self._take(client, key)
-            self._passages[client, key] = passage
-            self._size += passage.size + _KEY
-        while self._size > self._most:
-            _, passage = self._passages.popitem(last=False)
-            self._size -= passage.size + _KEY
+        with self._lock:
+            for key, passage in passages.items():
+                self._take(client, key)
+                self._passages[client, key] = passage
+                self._size += passage.size + _KEY
+            while self._size > self._most:
+                _, passage = self._passages.popitem(last=False)
+                self._size -= passage.size + _KEY
 
     def find(self, client: str, key: str) -> Passage | None:
-        passage = self._passages.get((client, key))
-        if passage is not None:
-            self._passages.move_to_end((client, key))
-        return passage
+        with self._lock:
+            passage = self._passages.get((client, key))
+            if passage is not None:
+                self._passages.move_to_end((client, key))
+            return passage
 
     def forget(self, client: str) -> None:
         """A client whose memory was switched off, or deleted."""
-        for known, key in [one for one in self._passages if one[0] == client]:
-            self._take(known, key)
+        with self._lock:
+            for known, key in [one for one in self._passages if one[0] == client]:
+                self._take(known, key)
 
     def _take(self, client: str, key: str) -> None:
+        """Called with the lock held."""
         if (passage := self._passages.pop((client, key), None)) is not None:
             self._size -= passage.size + _KEY
 

@@ -65,7 +65,6 @@ class Reader:
         reader = cls(response)
         while not reader.first:
             reader._see(await response.content.readline())
-        reader.last = reader.first
         return reader
 
     async def read(self) -> None:
@@ -183,7 +182,7 @@ async def beside_requests(bench: Bench, seconds: int) -> Figure:
 async def settled(readers: list[Reader], published: int) -> None:
     """Wait until all have seen the last event, but not for ever."""
     end = time.monotonic() + SETTLING
-    while any(reader.last < published for reader in readers) and time.monotonic() < end:
+    while any(reader.last < published for reader in readers) and time.monotonic() < end:  # noqa: ASYNC110 - they tell nobody
         await asyncio.sleep(0.05)
 
 

@@ -158,6 +158,7 @@ class ClaudeCode:
                 "ANTHROPIC_API_KEY": KEY,
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
                 "DISABLE_AUTOUPDATER": "1",
+                "ENABLE_TOOL_SEARCH": "false",  # all tools are in each request, those of MCP servers too
                 "IS_SANDBOX": "1",
             },
             user,
@@ -204,9 +205,10 @@ class Codex:
         return ran.stdout
 
     def add_server(self, name: str, url: str, token: str) -> None:
-        """An MCP server over HTTP, by a token in the environment."""
+        """An MCP server over HTTP, by a token in the environment. Codex begins no turn before it is there."""
         with self._settings.open("a") as file:
             file.write(f'[mcp_servers.{name}]\nurl = "{url}"\nbearer_token_env_var = "MITMEMORY_TOKEN"\n')
+            file.write("required = true\n")
         self._environment["MITMEMORY_TOKEN"] = token
 
 

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import secrets
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from addons.demo.model import Received, ScriptedModel
 from addons.demo.reply import Reply, ToolCall
 from memory.exchange import Protocol
 from tests.addons.conftest import configuration
-from tests.e2e.codex_model import CodexModel
+from tests.e2e.codex_model import CodexModel, exec_call
 from tests.e2e.conftest import CLIENTS, ClaudeCode, Codex, Home, node, python, run_client, sdk_environment
 from tests.harness import Loop, SuiteProcess
 
@@ -32,6 +33,7 @@ BY_MCP = {**BY_THE_WAY, "mode": "both"}
 WITHOUT = {"name": "stranger", "match": {"proxy_user": "stranger"}, "mode": "mcp_via_llm"}
 PLACES = ("boathouse", "attic")
 QUESTIONS = tuple(f"Which word opens the {place}?" for place in PLACES)
+MCP_TOOL = "mcp__mitmemory__MemoryRecall"
 UNKNOWN = "Nobody has told me."
 WORD = re.compile(r"tern-[0-9a-f]{8}")
 
@@ -69,7 +71,19 @@ class Forgetful:
         tool = next((name for name in names if name.endswith("MemoryRecall")), None)
         if tool is None:
             return Reply(UNKNOWN)
-        return Reply("Let me think.", (ToolCall(tool, {"query": f"word that opens the {place}"}),))
+        return Reply("Let me think.", (self.call(tool, f"word that opens the {place}"),))
+
+    def call(self, tool: str, query: str) -> ToolCall:
+        return ToolCall(tool, {"query": query})
+
+
+class Programming(Forgetful):
+    """A model that writes programs, as Codex has it do: the tools of MCP servers are called by these."""
+
+    def call(self, tool: str, query: str) -> ToolCall:
+        return exec_call(
+            f"const found = await tools.{tool}({{query: {json.dumps(query)}}});\ntext(found.content[0].text);\n"
+        )
 
 
 def last_of(body: dict[str, Any]) -> Any:
@@ -82,7 +96,7 @@ def results_in(last: Any) -> Iterator[str]:
     """What tools gave back, in any protocol."""
     if not isinstance(last, dict):
         return
-    if last.get("role") == "tool" or last.get("type") == "function_call_output":
+    if last.get("role") == "tool" or last.get("type") in ("function_call_output", "custom_tool_call_output"):
         yield json.dumps(last)
     for part in (last.get("content"), last.get("parts")):
         for one in part if isinstance(part, list) else []:
@@ -91,6 +105,9 @@ def results_in(last: Any) -> Iterator[str]:
 
 
 def tools_of(body: dict[str, Any]) -> Iterator[str]:
+    described = json.dumps(body.get("input") or "")
+    if MCP_TOOL in described:  # Codex has it in the description of `exec`
+        yield MCP_TOOL
     for tool in body.get("tools") or []:
         for declared in tool.get("functionDeclarations") or [tool.get("function") or tool]:
             yield declared.get("name", "")
@@ -100,11 +117,16 @@ def answered(words: Words, before: str = "") -> list[str]:
     return [f"{before}It is {words[place]}." for place in PLACES]
 
 
-async def codex_model(authority: AuthorityPaths) -> CodexModel:
-    """One that takes WebSockets, which must not be asked for."""
-    model = CodexModel(Forgetful(), sockets=True, tls=authority.server_context())
+async def codex_model(authority: AuthorityPaths, script: Forgetful) -> CodexModel:
+    """One that takes WebSockets."""
+    model = CodexModel(script, sockets=True, tls=authority.server_context())
     await model.__aenter__()
     return model
+
+
+def until_searchable(suite: SuiteProcess) -> None:
+    """A model thinks before it calls a tool, which is when an index is opened; this one does not."""
+    assert suite.api("api/clients/keeper/recall", method="POST", body={"query": "word"}).body["results"]
 
 
 # Inside the conversation
@@ -136,6 +158,7 @@ def test_an_sdk_gets_one_answer_in_which_the_model_has_remembered(
 
         ask("keeper", *plants(words))
         ask("stranger", *plants(words))
+        until_searchable(suite)
         # Some protocols have one text, and some a list of them.
         together = [said.replace("\n\n", "") for said in ask("keeper", *QUESTIONS)]
         assert together == answered(words, "Let me think.") * talks
@@ -156,6 +179,7 @@ def test_claude_code_answers_from_memory_and_never_sees_a_tool(
     with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
         claude = ClaudeCode(home, suite, user="keeper")
         claude.ask(plants(words)[0])
+        until_searchable(suite)
         seen = claude.ask(QUESTIONS[0], "--output-format", "stream-json", "--verbose")
         events = [json.loads(line) for line in seen.splitlines()]
         assert events[-1]["result"].endswith(answered(words)[0])
@@ -179,12 +203,13 @@ def main_request(received: list[Received]) -> dict[str, Any]:
 def test_codex_answers_from_memory_by_the_tool_beside_its_own(
     tmp_path: Path, home: Home, vault: Path, background: Loop, authority: AuthorityPaths, words: Words
 ) -> None:
-    model = background.run(codex_model(authority))
+    model = background.run(codex_model(authority, Forgetful()))
     try:
         config = configuration(vault, {"openai": f"https://127.0.0.1:{model.port}"}, clients=[BY_THE_WAY])
         with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
             codex = Codex(home, suite, user="keeper")
             codex.ask(plants(words)[0])
+            until_searchable(suite)
             assert codex.ask(QUESTIONS[0]).splitlines()[-1] == answered(words)[0]
         assert model.messages == [], "its WebSocket was refused"
     finally:
@@ -195,10 +220,15 @@ def test_codex_answers_from_memory_by_the_tool_beside_its_own(
 
 
 def token_of(suite: SuiteProcess) -> str:
+    token: str = made_token(suite)["token"]
+    return token
+
+
+def made_token(suite: SuiteProcess) -> dict[str, Any]:
     made = suite.api("api/clients/keeper/token", method="POST", body={})
     assert made.status == 200, made.body
-    token: str = made.body["token"]
-    return token
+    answer: dict[str, Any] = made.body
+    return answer
 
 
 def mcp_url(suite: SuiteProcess, client: str = "keeper") -> str:
@@ -213,24 +243,28 @@ def test_claude_code_connects_to_the_mcp_server_and_asks_it(
     with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
         claude = ClaudeCode(home, suite, user="keeper")
         claude.ask(plants(words)[0])
-        header = f"Authorization: Bearer {token_of(suite)}"
-        claude.command("mcp", "add", "--transport", "http", "_memory", mcp_url(suite), "--header", header)
+        until_searchable(suite)
+        line = next(one["text"] for one in made_token(suite)["lines"] if one["program"] == "Claude Code")
+        program, *arguments = shlex.split(line)
+        assert program == "claude"
+        claude.command(*arguments)
         assert "Connected" in claude.command("mcp", "list")
-        said = claude.ask(QUESTIONS[0], "--allowedTools", "mcp___memory__MemoryRecall")
+        said = claude.ask(QUESTIONS[0], "--allowedTools", MCP_TOOL)
         assert said == f"{answered(words)[0]}\n"
-    assert "mcp___memory__MemoryRecall" in script.offered[0]
+    assert MCP_TOOL in script.offered[0]
 
 
 def test_codex_asks_the_mcp_server(
     tmp_path: Path, home: Home, vault: Path, background: Loop, authority: AuthorityPaths, words: Words
 ) -> None:
-    model = background.run(codex_model(authority))
+    model = background.run(codex_model(authority, Programming()))
     try:
         config = configuration(vault, {"openai": f"https://127.0.0.1:{model.port}"}, clients=[BY_MCP])
         with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
             codex = Codex(home, suite, user="keeper")
             codex.ask(plants(words)[0])
-            codex.add_server("_memory", mcp_url(suite), token_of(suite))
+            until_searchable(suite)
+            codex.add_server("mitmemory", mcp_url(suite), token_of(suite))
             assert codex.ask(QUESTIONS[0]).splitlines()[-1] == answered(words)[0]
     finally:
         background.run(model.__aexit__())

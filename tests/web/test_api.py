@@ -51,6 +51,12 @@ async def error_of(answer: Any) -> tuple[int, dict[str, str]]:
     return answer.status, body["error"]
 
 
+async def test_a_name_that_is_no_utf8_hides_no_note(dashboard: Any) -> None:
+    dashboard.shelf.documents.append(MemoryDocument("Half \udcff.md", "A file's name may be any bytes.\n"))
+    nodes = (await get_json(dashboard, "/api/memory"))["nodes"]
+    assert sorted(node["id"] for node in nodes) == ["shelf/Cage.md", "shelf/Half \udcff.md", "shelf/birds/Canary.md"]
+
+
 async def test_the_map_is_scanned_for_the_first_who_asks(dashboard: Any) -> None:
     answers = await asyncio.gather(*(get_json(dashboard, "/api/memory") for _ in range(5)))
     assert dashboard.shelf.loads == 1

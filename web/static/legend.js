@@ -39,13 +39,21 @@ export class Legend {
     if (finding) void this.#find();
     const { hues, title, swatches } = colouring(by, notes, exposure, this.communities ?? []);
     this.element.replaceChildren(
-      h("h2", {}, "Sent"),
-      h("ul", {}, h("li", {}, Where("local", "to a local model")), h("li", {}, Where("cloud", "to a cloud model"))),
-      h("p", {}, "A ring stays on what was ever sent."),
-      h("h2", { class: "folders" }, title),
-      finding
-        ? h("p", { class: "folders" }, "Finding them…")
-        : h("ul", { class: "folders" }, ...swatches.map(({ hue, name }) => h("li", {}, h("i", { class: `swatch ${hue}` }), name))),
+      h(
+        "div",
+        {},
+        h("h2", {}, "Sent"),
+        h("ul", {}, h("li", {}, Where("local", "to a local model")), h("li", {}, Where("cloud", "to a cloud model"))),
+        h("p", {}, "A ring stays on what was ever sent."),
+      ),
+      h(
+        "div",
+        { class: "folders" },
+        h("h2", {}, title),
+        finding
+          ? h("p", {}, "Finding them…")
+          : h("ul", {}, ...swatches.map(({ hue, name }) => h("li", {}, h("i", { class: `swatch ${hue}` }), name))),
+      ),
     );
     return hues;
   }

@@ -128,6 +128,13 @@ async def test_a_memory_that_a_rule_keeps_from_the_cloud_is_left_out_there(desk:
     assert (CHART in at_home.text, at_home.memories) == (True, 2)
 
 
+@pytest.mark.parametrize(("name", "memories"), [("home", 1), ("elsewhere", 0)])
+async def test_a_memory_goes_to_the_target_that_its_rule_names(desk: Make, name: str, memories: int) -> None:
+    rule = Rule("tides go home", When(note=("vault/Tides.md",)), "redirect", ("home",))
+    one = desk(CHART, rules=RuleBook((rule,), local_targets=("home",)))
+    assert (await one.find(outgoing=going_to(HOME, name=name, last=False))).memories == memories
+
+
 async def test_a_rule_about_the_request_itself_has_been_followed_already(desk: Make) -> None:
     one = desk(CHART, rules=RuleBook((Rule("ask me", When(client=("claude-code",)), "hold"),)))
     assert (await one.find()).memories == 1
