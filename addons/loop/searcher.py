@@ -74,6 +74,9 @@ class ExchangeSearch:
         self._searcher = searcher
         self._exchange = exchange
         self._asked = asked
+        self._had: tuple[Memory, ...] = ()
+        """What the model has of earlier searches, or gets with them."""
+        self._judging = asyncio.Lock()
 
     async def search(self, ask: Ask, outgoing: Outgoing) -> Found:
         self._exchange.recalls = self._exchange.recalls.plus(1, 0)
@@ -139,8 +142,11 @@ class ExchangeSearch:
             return tuple(memories), ()
         library = searcher.library
         snapshot = library.snapshot if library.is_ready else await library.scan()
-        request = _judged_at(self._exchange, outgoing)
-        return await asyncio.to_thread(_allowed, rules, request, snapshot if is_scanning else None, memories)
+        judged = _Judged(_judged_at(self._exchange, outgoing), self._exchange.shared, snapshot if is_scanning else None)
+        async with self._judging:  # searches beside each other are for one request
+            kept, sightings = await asyncio.to_thread(_allowed, rules, judged, self._had, memories)
+            self._had = (*self._had, *kept)
+        return kept, sightings
 
 
 def _decoded(arguments: str) -> object:
@@ -157,26 +163,39 @@ def _judged_at(exchange: Exchange, outgoing: Outgoing) -> Judged:
     return Judged(exchange.client, provider, sent.model, sent.to, target=outgoing.name if is_target else None)
 
 
-def _allowed(
-    rules: RuleBook | None, request: Judged, snapshot: Snapshot | None, memories: Sequence[Memory]
-) -> tuple[tuple[Memory, ...], tuple[Sighting, ...]]:
-    """Each is judged together with those that are taken already: two may hold what neither holds alone.
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What memories are judged as a part of. `carried` are the notes in the request; `snapshot` None: none are looked for."""
 
-    `snapshot` None: no notes are looked for.
+    request: Judged
+    carried: tuple[Sighting, ...]
+    snapshot: Snapshot | None
+
+
+def _allowed(
+    rules: RuleBook | None, judged: _Judged, had: tuple[Memory, ...], memories: Sequence[Memory]
+) -> tuple[tuple[Memory, ...], tuple[Sighting, ...]]:
+    """Each is judged together with those that the model has already, and with the notes in its request: two may hold what
+    neither holds alone.
     """
-    facts = NotesFacts(snapshot.map.notes if snapshot else {})
+    notes = judged.snapshot.map.notes if judged.snapshot else {}
+    facts = NotesFacts(notes)
+    carried = {one.note: one for one in judged.carried if one.note in notes}  # others are gone since
     kept: tuple[Memory, ...] = ()
     sightings: tuple[Sighting, ...] = ()
     for memory in memories:
         more = (*kept, memory)
-        text = "\n".join(one.text for one in more)
-        scan = scan_value(snapshot.index, text) if snapshot else Scan("unscanned", ("off",))
-        if rules is None or _may_go(judge(rules, replace(request, scan=scan.state), scan.sightings, facts), scan):
+        text = "\n".join(one.text for one in (*had, *more))
+        scan = scan_value(judged.snapshot.index, text) if judged.snapshot else Scan("unscanned", ("off",))
+        found = {one.note: one for one in scan.sightings}
+        request = replace(judged.request, scan=scan.state)
+        if rules is None or _may_go(judge(rules, request, [*(carried | found).values()], facts), scan):
             kept, sightings = more, tuple(replace(one, evidence=()) for one in scan.sightings)
     return kept, sightings
 
 
 def _may_go(decision: Decision, scan: Scan) -> bool:
     """Whether nothing is asked for because of what is in a memory. What is asked of the request itself has been done."""
+    found = {one.note for one in scan.sightings}
     asked = [part for part in decision.parts if part.action != "allow"]
-    return not any(part.notes or scan.state != "complete" for part in asked)
+    return not any(found.intersection(part.notes) or scan.state != "complete" for part in asked)

@@ -68,22 +68,25 @@ class Forgetful:
             return Reply("I will.")
         names = list(tools_of(body))
         self.offered.append(names)
-        tool = next((name for name in names if name.endswith("MemoryRecall")), None)
-        if tool is None:
-            return Reply(UNKNOWN)
-        return Reply("Let me think.", (self.call(tool, f"word that opens the {place}"),))
+        call = self.call(names, f"word that opens the {place}")
+        return Reply("Let me think.", (call,)) if call else Reply(UNKNOWN)
 
-    def call(self, tool: str, query: str) -> ToolCall:
-        return ToolCall(tool, {"query": query})
+    def call(self, names: list[str], query: str) -> ToolCall | None:
+        tool = next((name for name in names if name.endswith("MemoryRecall")), None)
+        return ToolCall(tool, {"query": query}) if tool else None
 
 
 class Programming(Forgetful):
-    """A model that writes programs, as Codex has it do: the tools of MCP servers are called by these."""
+    """A model that writes programs, as Codex has it do: these find the tools of MCP servers, no request lists them."""
 
-    def call(self, tool: str, query: str) -> ToolCall:
-        return exec_call(
-            f"const found = await tools.{tool}({{query: {json.dumps(query)}}});\ntext(found.content[0].text);\n"
+    def call(self, names: list[str], query: str) -> ToolCall:
+        assert not names
+        lines = (
+            "const tool = ALL_TOOLS.find((one) => one.name.endsWith('MemoryRecall'));",
+            f"const found = await tools[tool.name]({{query: {json.dumps(query)}}});",
+            "text(found.content[0].text);",
         )
+        return exec_call("\n".join(lines))
 
 
 def last_of(body: dict[str, Any]) -> Any:
@@ -105,9 +108,6 @@ def results_in(last: Any) -> Iterator[str]:
 
 
 def tools_of(body: dict[str, Any]) -> Iterator[str]:
-    described = json.dumps(body.get("input") or "")
-    if MCP_TOOL in described:  # Codex has it in the description of `exec`
-        yield MCP_TOOL
     for tool in body.get("tools") or []:
         for declared in tool.get("functionDeclarations") or [tool.get("function") or tool]:
             yield declared.get("name", "")
