@@ -67,6 +67,8 @@ class Conversations:
         self._summarise = ConfiguredSummariser(lambda: self._config.conversations.compaction)
         self._may_send = may_send
         self._engine: Engine | None = None
+        self.on_deleted: list[Callable[[str], None]] = []
+        """Called with the client of whose memory something was deleted."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.stopped: asyncio.Task[None] | None = None
 
@@ -106,8 +108,9 @@ class Conversations:
                 self._open()
             return
         self.store.limits = _limits(config.conversations)
-        if self.recorder and config.conversations.redact_secrets != before.conversations.redact_secrets:
+        if self.recorder:
             self.recorder.redact_secrets = config.conversations.redact_secrets
+            self.recorder.recall_tool = config.conversations.recall_tool_name
         try:
             self.store.configure(self._clients)
         except OSError as error:
@@ -180,11 +183,12 @@ class Conversations:
             return
         self._trouble = None
         settings = self._config.conversations
-        recorder = Recorder(store, redact_secrets=settings.redact_secrets)
+        recorder = Recorder(store, redact_secrets=settings.redact_secrets, recall_tool=settings.recall_tool_name)
         engine = Engine(partial(_folder_of, store), engine_settings(settings, os.environ))
         recorder.on_recorded.append(engine.changed)
         self.store, self.recorder, self._engine = store, recorder, engine
         self.memories = Memories(store, engine, results=settings.search_top_k)
+        self.memories.on_deleted += self.on_deleted
         self.compactor = Compactor(store, engine, self._summarise, may_send=self._may_send, clock=self._clock)
         self._schedule(self._make_folders(store))
 

@@ -196,6 +196,7 @@ class Suite:
             largest_body=config.proxy.max_body,
             scanner=scanner,
         )
+        self.conversations.on_deleted.append(self.offer.past.forget)
         self.reroute = Reroute(gateway, self.record.sent, self.offer.answering_of)
         self.hold = Hold(self.held, self.record.held)
         self.decide = Decide(

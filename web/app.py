@@ -131,7 +131,7 @@ def routes(services: Services, map_api: MapApi, held_api: HeldApi, mcp_api: McpA
 
 
 def conversation_routes(services: Services) -> list[Route]:
-    api = ConversationsApi(services.conversations, services.open_folder, services.recall_tool)
+    api = ConversationsApi(services.conversations, services.open_folder)
     memory = "api/clients/{client}/memory"
     session = f"{memory}/sessions/{{session}}"
     conversation = f"{session}/conversations/{{n}}"

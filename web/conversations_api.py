@@ -20,7 +20,6 @@ from memory.conversations.deleting import Deleted, NotGoneError
 from memory.conversations.memories import Memories, RebuildingError, UnusableError
 from memory.conversations.reading import NotThereError
 from memory.conversations.recall import MOST_RESULTS
-from memory.conversations.recall_tool import RecallTool
 from memory.conversations.recorder import Recorder
 from memory.conversations.store import Store
 from memory.since import parse_since
@@ -99,11 +98,8 @@ async def cannot_open(_: Path) -> bool:
 class ConversationsApi:
     """Of one client each, but for `open_folder`. A client whose memory is off keeps what it has, and is searched no more."""
 
-    def __init__(
-        self, conversations: Conversations, open_folder: OpenFolder, tool: Callable[[], RecallTool] = RecallTool
-    ) -> None:
+    def __init__(self, conversations: Conversations, open_folder: OpenFolder) -> None:
         self._conversations = conversations
-        self._tool = tool
         self._open_folder = open_folder
 
     async def get(self, request: web.Request) -> web.Response:
@@ -193,7 +189,7 @@ class ConversationsApi:
             raise Refusal(400, "bad_request", "withoutCurrent must be true or false")
         recorder = self._conversations.recorder
         with _refused():
-            own = recorder.asking(client, self._tool().name) if without_current and recorder else None
+            own = recorder.asking(client) if without_current and recorder else None
             found = await memories.recall(client, query, limit=limit, after=after, before=before, own=own)
         return web.json_response({"results": found.as_json(), "holdings": holdings_json(found.holdings)})
 

@@ -74,7 +74,7 @@ class McpApi:
             return self._endpoint
 
     async def _recall(self, client: str, query: RecallQuery) -> Recalled:
-        return await recalled(self._conversations, client, query, self._tool())
+        return await recalled(self._conversations, client, query)
 
 
 def _load() -> type[McpEndpoint]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from memory.conversations.memories import UnusableError
 from memory.conversations.reading import NotThereError
 from memory.conversations.recall import Recalled
-from memory.conversations.recall_tool import NotRecalledError, RecallQuery, RecallTool
+from memory.conversations.recall_tool import NotRecalledError, RecallQuery
 from web.conversations_api import Conversations
 
 
-async def recalled(conversations: Conversations, client: str, query: RecallQuery, tool: RecallTool) -> Recalled:
-    """What answers the query that came by the tool. Raises NotRecalledError."""
+async def recalled(conversations: Conversations, client: str, query: RecallQuery) -> Recalled:
+    """What answers the query. Raises NotRecalledError."""
     memories, recorder = conversations.memories, conversations.recorder
     if memories is None or recorder is None:
         if conversations.trouble is not None:
             raise NotRecalledError(conversations.trouble)
         return Recalled()
     try:
-        own = recorder.asking(client, tool.name)
+        own = recorder.asking(client)
         return await memories.recall(
             client, query.query, limit=query.limit, after=query.after, before=query.before, own=own
         )

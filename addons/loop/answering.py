@@ -22,6 +22,7 @@ from addons.encodings import Decoder, EncodingError
 from addons.faults import traced
 from addons.flows import Offering
 from addons.gateway import Begin
+from addons.identify import INLINE_BYTES
 from addons.loop.dialect import Ask, BrokenAnswerError, Hop, Offered, Passage
 from addons.loop.searcher import Found
 from addons.outgoing import Outgoing
@@ -35,6 +36,8 @@ logger = logging.getLogger(__name__)
 MOST_HOPS = 4
 """Requests for one answer."""
 PING_SECONDS = 5.0
+LONGEST_WAIT = 600.0
+"""Seconds until the model must go on after a search: a client that gets pings waits forever. SDKs wait as long by themselves."""
 LAST_SEARCH = "\n\n(This was the last search for this answer: answer with what is known now.)"
 REFUSED = 400
 """The status by which a provider refuses a tool."""
@@ -72,6 +75,7 @@ class Loop:
     refused: Callable[[], None]
     largest_answer: int
     ping_seconds: float = PING_SECONDS
+    longest_wait: float = LONGEST_WAIT
 
     async def __call__(
         self, request: web.Request, outgoing: Outgoing, begin: Begin, on_sent: OnSent
@@ -117,8 +121,10 @@ class _OneAnswer:
 
     async def tell(self, first: Answer) -> web.StreamResponse:
         """Answer the client. `first` is the answer to the first request."""
-        if not first.is_good or (self._is_streamed and not _is_event_stream(first)):
+        if not first.is_good or (self._is_streamed and not (_is_event_stream(first) or _is_json(first))):
             return await pass_on(first, self._request)
+        if self._is_streamed and _is_json(first):  # some servers stream nothing
+            self._is_streamed, self._pings = False, _Pings(b"", self._write, self._loop.ping_seconds)
         self._response = Passed(first, another=True)
         try:
             return await self._tell(first)
@@ -140,7 +146,7 @@ class _OneAnswer:
                 found = await self._search(hop)
                 hops += 1
                 results = _results(hop, found, LAST_SEARCH if hops == MOST_HOPS else "")
-                hop = await self._go_on(self._weave.go_on(results), found)
+                hop = await self._go_on(await self._next_body(results), found)
             if not isinstance(hop, Hop):
                 return hop
         except _NoWayOnError as error:
@@ -163,11 +169,19 @@ class _OneAnswer:
         self._pings.start()
         return await asyncio.gather(*(self._loop.search.search(ask, self._outgoing) for ask in hop.asks))
 
+    async def _next_body(self, results: Mapping[str, str]) -> str:
+        if len(self._outgoing.body) <= INLINE_BYTES:
+            return self._weave.go_on(results)
+        return await asyncio.to_thread(self._weave.go_on, results)
+
     async def _go_on(self, body: str, found: Sequence[Found]) -> Hop | web.StreamResponse:
         """The next request, and what its answer came to; or the answer itself, where the client gets that."""
-        outgoing = replace(self._outgoing, body=body.encode("utf-8", "surrogatepass"))
+        self._broke_off = False  # what was heard so far was enough
+        wait = self._outgoing.first_byte_timeout or (self._loop.longest_wait if self._is_streamed else None)
+        outgoing = replace(self._outgoing, body=body.encode("utf-8", "surrogatepass"), first_byte_timeout=wait)
         try:
             async with self._begin(outgoing, partial(self._loop.search.hand_over, found)) as answer:
+                await self._pings.stop()  # from now on it is as quiet as the model is
                 if answer.is_good:
                     return await self._hear(answer)
                 if not self._is_streamed:
@@ -301,7 +315,15 @@ def _header(answer: Answer, name: str) -> str:
 
 
 def _is_event_stream(answer: Answer) -> bool:
-    return _header(answer, "content-type").partition(";")[0].strip().lower() == "text/event-stream"
+    return _kind(answer) == "text/event-stream"
+
+
+def _is_json(answer: Answer) -> bool:
+    return _kind(answer) == "application/json"
+
+
+def _kind(answer: Answer) -> str:
+    return _header(answer, "content-type").partition(";")[0].strip().lower()
 
 
 async def _error_of(answer: Answer) -> _NoWayOnError:

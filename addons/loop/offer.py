@@ -73,8 +73,8 @@ class Offer:
         self._largest_body = largest_body
         self._scanner = scanner
         self.past = HiddenPast()
-        self._refusing: set[str] = set()
-        """Clients whose provider takes no such tool."""
+        self._refusing: set[tuple[str, str]] = set()
+        """Clients and models whose provider takes no such tool."""
         self._failures: deque[str] = deque(maxlen=MOST_FAILURES)
 
     @property
@@ -82,7 +82,7 @@ class Offer:
         refused = [
             f"{client}: its provider refuses the tool for recall inside the conversation: set `mode: both` for this client, "
             "and add the memory to it as an MCP server"
-            for client in sorted(self._refusing)
+            for client in sorted({client for client, _ in self._refusing})
         ]
         return [*refused, *self._failures]
 
@@ -108,8 +108,8 @@ class Offer:
             offering,
             exchange.protocol,
             self._searcher.for_exchange(exchange, partial(self._flows.asked_of, exchange)),
-            keep=partial(self.past.keep, exchange.client),
-            refused=partial(self._refuse, exchange.client),
+            keep=self.past.of(exchange.client).keep,
+            refused=partial(self._refuse, exchange.client, exchange.model),
             largest_answer=self._largest_body,
         )
 
@@ -136,7 +136,7 @@ class Offer:
         if made is None:
             return
         offered, data, body = made
-        if offered.without_tool is not None and exchange.client in self._refusing:
+        if offered.without_tool is not None and (exchange.client, exchange.model) in self._refusing:
             return
         send_instead(request, data)
         if body is not None:
@@ -161,10 +161,10 @@ class Offer:
         body = self._scanner.read(data, headers.get("content-type", "")) if offered.is_expanded else None
         return offered, data, body
 
-    def _refuse(self, client: str) -> None:
-        if client not in self._refusing:
+    def _refuse(self, client: str, model: str) -> None:
+        if not any(client == one for one, _ in self._refusing):
             logger.warning("The provider of %s refuses the tool for recall: set `mode: both` for this client", client)
-        self._refusing.add(client)
+        self._refusing.add((client, model))
 
 
 class LeadOffered:

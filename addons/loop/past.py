@@ -6,7 +6,7 @@ In memory only: after a restart an answer that was made of several is sent back 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 
 from addons.loop.dialect import Passage
@@ -24,13 +24,18 @@ class HiddenPast:
         self._most = most_characters
         self._passages: OrderedDict[tuple[str, str], Passage] = OrderedDict()
         self._size = 0
+        self._forgotten: Counter[str] = Counter()
+        """How often all of a client was forgotten."""
         self._lock = threading.Lock()
 
     def of(self, client: str) -> ClientPast:
-        return ClientPast(self, client)
+        return ClientPast(self, client, self._forgotten[client])
 
-    def keep(self, client: str, passages: Mapping[str, Passage]) -> None:
+    def keep(self, client: str, passages: Mapping[str, Passage], forgotten: int) -> None:
+        """What was hidden in an answer that began when the client had been `forgotten` so often; not if it has been since."""
         with self._lock:
+            if forgotten != self._forgotten[client]:
+                return
             for key, passage in passages.items():
                 self._take(client, key)
                 self._passages[client, key] = passage
@@ -47,8 +52,9 @@ class HiddenPast:
             return passage
 
     def forget(self, client: str) -> None:
-        """A client whose memory was switched off, or deleted."""
+        """A client whose memory was switched off, or of which something was deleted."""
         with self._lock:
+            self._forgotten[client] += 1
             for known, key in [one for one in self._passages if one[0] == client]:
                 self._take(known, key)
 
@@ -59,11 +65,15 @@ class HiddenPast:
 
 
 class ClientPast:
-    """What was hidden from one client (`dialect.Past`)."""
+    """What was hidden from one client (`dialect.Past`), as long as none of it is to be forgotten."""
 
-    def __init__(self, past: HiddenPast, client: str) -> None:
+    def __init__(self, past: HiddenPast, client: str, forgotten: int) -> None:
         self._past = past
         self._client = client
+        self._forgotten = forgotten
 
     def passage(self, key: str) -> Passage | None:
         return self._past.find(self._client, key)
+
+    def keep(self, passages: Mapping[str, Passage]) -> None:
+        self._past.keep(self._client, passages, self._forgotten)

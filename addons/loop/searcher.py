@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
@@ -25,6 +25,7 @@ from memory.exchange import Decision, Exchange, Scan, SentTo, Sighting
 from memory.note_library import NoteLibrary, Snapshot
 from memory.rules import Judged, NotesFacts, RuleBook, judge
 from memory.scan import scan_value
+from memory.sources.conversations import ConversationsSource, note_of
 
 logger = logging.getLogger(__name__)
 
@@ -180,18 +181,37 @@ def _allowed(
     """
     notes = judged.snapshot.map.notes if judged.snapshot else {}
     facts = NotesFacts(notes)
-    carried = {one.note: one for one in judged.carried if one.note in notes}  # others are gone since
+    carried = [one for one in judged.carried if one.note in notes]  # others are gone since
+    told = {(one.note, one.by) for one in _scanned(judged, had).sightings} if had else set()
     kept: tuple[Memory, ...] = ()
     sightings: tuple[Sighting, ...] = ()
     for memory in memories:
         more = (*kept, memory)
-        text = "\n".join(one.text for one in (*had, *more))
-        scan = scan_value(judged.snapshot.index, text) if judged.snapshot else Scan("unscanned", ("off",))
-        found = {one.note: one for one in scan.sightings}
+        scan = _scanned(judged, (*had, *more))
         request = replace(judged.request, scan=scan.state)
-        if rules is None or _may_go(judge(rules, request, [*(carried | found).values()], facts), scan):
-            kept, sightings = more, tuple(replace(one, evidence=()) for one in scan.sightings)
+        if rules is None or _may_go(judge(rules, request, _joined(carried, scan.sightings), facts), scan):
+            new = [one for one in scan.sightings if (one.note, one.by) not in told]
+            kept, sightings = more, tuple(replace(one, evidence=()) for one in new)
     return kept, sightings
+
+
+def _scanned(judged: _Judged, memories: Sequence[Memory]) -> Scan:
+    """What is found in memories: the notes in their text, and the sessions that they are of, where these are notes."""
+    snapshot = judged.snapshot
+    if snapshot is None:
+        return Scan("unscanned", ("off",))
+    scan = scan_value(snapshot.index, "\n".join(one.text for one in memories))
+    sources = [one.name for one in snapshot.sources if one.kind == ConversationsSource.kind]
+    ids = dict.fromkeys(note_of(source, judged.request.client, one.session) for source in sources for one in memories)
+    notes = [note for one in ids if (note := snapshot.map.notes.get(one)) is not None]
+    sessions = [Sighting(note.id, note.title, "content", "quote", 0, 0) for note in notes]
+    return replace(scan, sightings=tuple(_joined(scan.sightings, sessions)))
+
+
+def _joined(carried: Iterable[Sighting], found: Iterable[Sighting]) -> list[Sighting]:
+    """Each note once; its text says more than its name."""
+    every = (*carried, *found)
+    return [*{one.note: one for one in (*every, *(one for one in every if one.by == "content"))}.values()]
 
 
 def _may_go(decision: Decision, scan: Scan) -> bool:

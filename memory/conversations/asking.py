@@ -6,37 +6,32 @@ The model's answer that calls the tool is recorded before the client has the end
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 
 from memory.conversations.said import Message
 
 MOST_CONVERSATIONS = 20
-"""Of one client that are waiting for tools."""
+"""Of one client that are waiting for the tool."""
 
 type Conversation = tuple[str, int]
 """Session and number."""
 
 
 class Asking:
-    """The conversations whose last answer calls tools. For any thread."""
+    """The conversations whose last answer calls the recall tool. For any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._calls: dict[str, OrderedDict[Conversation, str]] = {}
+        self._asking: dict[str, list[Conversation]] = {}
 
-    def answered(self, client: str, conversation: Conversation, answer: Message) -> None:
-        """An answer was recorded, the last one of its conversation now."""
+    def answered(self, client: str, conversation: Conversation, answer: Message, tool: str) -> None:
+        """An answer was recorded, the last one of its conversation now. `tool` is the name of the recall tool."""
+        # The name has that of the server before it, or stands in a program that the model wrote.
+        calls = any(tool in call.name or tool in call.arguments for call in answer.calls)
         with self._lock:
-            waiting = self._calls.setdefault(client, OrderedDict())
-            waiting.pop(conversation, None)
-            if answer.calls:
-                # The name has that of the server before it, or stands in a program that the model wrote.
-                waiting[conversation] = "\n".join(f"{call.name} {call.arguments}" for call in answer.calls)
-                if len(waiting) > MOST_CONVERSATIONS:
-                    waiting.popitem(last=False)
+            others = [one for one in self._asking.get(client, ()) if one != conversation]
+            self._asking[client] = [*others, *([conversation] if calls else [])][-MOST_CONVERSATIONS:]
 
-    def of(self, client: str, tool: str) -> Conversation | None:
-        """That which called a tool of this name last; None: none did, or all have gone on since."""
+    def of(self, client: str) -> Conversation | None:
+        """That which called it last; None: none did, or all have gone on since."""
         with self._lock:
-            waiting = self._calls.get(client, OrderedDict[Conversation, str]())
-            return next((one for one, calls in reversed(waiting.items()) if tool in calls), None)
+            return next(reversed(self._asking.get(client, ())), None)

@@ -85,6 +85,8 @@ class Memories:
 
     def __init__(self, store: Store, engine: Engine, *, results: int = 5) -> None:
         self.results = results
+        self.on_deleted: list[Callable[[str], None]] = []
+        """Called with the client of which something was deleted, on the event loop."""
         self._store = store
         self._engine = engine
         self._titles: OrderedDict[tuple[Path, int, int], tuple[str | None, int]] = OrderedDict()
@@ -186,7 +188,10 @@ class Memories:
         """A database holds what was deleted from it for long: so it goes, and is made anew of what is left."""
         if client in self._rebuilding:
             raise RebuildingError
-        return await _usable(self._engine.discard(client, delete))
+        deleted = await _usable(self._engine.discard(client, delete))
+        for callback in self.on_deleted:
+            callback(client)
+        return deleted
 
     # Making the index anew
 

@@ -15,6 +15,7 @@ from memory.conversations.known import Chat, Entry, Known
 from memory.conversations.messages import merged, visible
 from memory.conversations.placing import Placed, Placing
 from memory.conversations.prefixes import START, Hash, Place, Verdict
+from memory.conversations.recall_tool import DEFAULT_NAME
 from memory.conversations.said import Message, Prepared, Said
 from memory.conversations.secrets import mask
 from memory.conversations.sessions import Session, new_id
@@ -52,9 +53,11 @@ class Recorded:
 class Recorder:
     """Records for all clients of a store. Methods may be called from any thread."""
 
-    def __init__(self, store: Store, *, redact_secrets: bool = True) -> None:
+    def __init__(self, store: Store, *, redact_secrets: bool = True, recall_tool: str = DEFAULT_NAME) -> None:
         self._store = store
         self.redact_secrets = redact_secrets
+        self.recall_tool = recall_tool
+        """The name of the tool by which models search."""
         self.on_recorded: list[Callable[[str, Path], None]] = []
         """Called with the client and the transcript that has grown, in the thread that recorded."""
         self._placing = Placing(store)
@@ -85,7 +88,7 @@ class Recorder:
                 recorded = self._add(memory, said, prepared)
         if recorded is None:
             return None
-        self._asking.answered(client, (recorded.session, recorded.conversation), said.answer)
+        self._asking.answered(client, (recorded.session, recorded.conversation), said.answer, self.recall_tool)
         for callback in self.on_recorded:
             callback(client, recorded.path)
         return recorded
@@ -109,9 +112,9 @@ class Recorder:
             chat = self._placing.goes_on_with(known, prepared, key=key, continues=continues, previous=previous)
             return None if chat is None else (chat.session, chat.number)
 
-    def asking(self, client: str, tool: str) -> Conversation | None:
-        """The session and the number of the conversation that calls the tool of this name just now, as far as can be told."""
-        return self._asking.of(client, tool)
+    def asking(self, client: str) -> Conversation | None:
+        """The session and the number of the conversation that calls the recall tool just now, as far as can be told."""
+        return self._asking.of(client)
 
     @contextlib.contextmanager
     def _known(self, client: str) -> Iterator[Known]:

@@ -137,7 +137,7 @@ async def test_claude_code_is_added_and_all_else_stays(file: Path, home: Path) -
 
 async def test_conversations_are_added_where_they_are_kept(file: Path) -> None:
     text = TEXT.replace("state: null", "state: kept")
-    file.write_text(text, "utf-8")
+    write(file, text)
     change = Change(file)
     given = await change.sources()
     answer = await change.settings.change_sources([*given, source("conversations", "conversations")], None)

@@ -288,3 +288,17 @@ def test_the_connection_to_the_provider_is_kept(client: Client, model: Model, up
     connections = upstream.connections
     assert word in said(client.ask(asked())[1])
     assert upstream.connections == connections
+
+
+def test_what_was_deleted_is_not_put_back_into_the_conversation(
+    suite: SuiteProcess, client: Client, model: Model, word: str
+) -> None:
+    model.will(searches("tide gate"), knows(word), says(text("You are welcome.")))
+    question = "And the gate, once more?"
+    client.ask(asked(question))
+    newest = suite.api("api/clients/keeper/memory/sessions").body["sessions"][0]["session"]
+    deleted = suite.api(f"api/clients/keeper/memory/sessions/{newest}", method="DELETE", body={})
+    assert deleted.status == 200, deleted.body
+    content = [text("Let me see."), text(f"It is {word}.")]
+    client.ask(asked(question, {"role": "assistant", "content": content}, "Thank you."))
+    assert [message["content"] for message in model.bodies[2]["messages"]] == [question, content, "Thank you."]

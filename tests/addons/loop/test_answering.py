@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from addons.flows import Offering
 from addons.loop.answering import Loop
 from addons.loop.anthropic import AnthropicLoop
+from addons.loop.anthropic_weave import AnthropicWeave
 from addons.loop.dialect import Ask, Offered, Request
 from addons.loop.searcher import Found
 from addons.outgoing import Origin, Outgoing
@@ -214,6 +216,76 @@ async def test_an_answer_that_breaks_off(desk: Any, stream: bool, later: bool) -
         assert (said(received.body), kinds(received.body)[-1], received.whole) == ("Let me see.It was", "error", True)
     else:
         assert (received.status, b"127.0.0.1 broke off" in received.body.replace(b"the answer of ", b"")) == (502, True)
+
+
+async def test_a_connection_that_breaks_after_the_call_is_no_matter_of_the_answer(desk: Any) -> None:
+    async def breaks_off(_: RawRequest, writer: asyncio.StreamWriter) -> None:
+        data = SEARCHES.bytes(streamed=True)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n%s" % data)
+        await writer.drain()
+        writer.close()
+
+    received = await (await desk(breaks_off, ANSWERS)).ask()
+    assert (said(received.body), kinds(received.body)[-1], received.whole) == (
+        "Let me see.It is tern.",
+        "message_stop",
+        True,
+    )
+
+
+async def test_a_server_that_answers_with_a_document_where_a_stream_was_asked_for(desk: Any) -> None:
+    kind = b"Content-Type: application/json; charset=utf-8"
+    one = await desk(*(answer(each.bytes(streamed=False), b"200 OK", kind) for each in (SEARCHES, ANSWERS)))
+    received = await one.ask(stream=True)
+    assert (said(received.body), len(one.bodies), received.body.count(b"MemoryRecall")) == (
+        "Let me see.It is tern.",
+        2,
+        0,
+    )
+
+
+@pytest.mark.parametrize(("size", "aside"), [(10, False), (100_000, True)])
+async def test_a_long_history_is_gone_on_with_beside_the_streams_of_others(
+    desk: Any, monkeypatch: pytest.MonkeyPatch, size: int, aside: bool
+) -> None:
+    go_on, where = AnthropicWeave.go_on, list[bool]()
+
+    def noting(weave: AnthropicWeave, results: Mapping[str, str]) -> str:
+        where.append(threading.current_thread() is not threading.main_thread())
+        return go_on(weave, results)
+
+    monkeypatch.setattr(AnthropicWeave, "go_on", noting)
+    one = await desk(SEARCHES, ANSWERS)
+    offered = AnthropicLoop().offer(Request("/v1/messages", {}, json.dumps(asked("x" * size))), RecallTool(), Kept())
+    assert offered
+    assert said((await one.ask(sent=offered.text)).body) == "Let me see.It is tern."
+    assert where == [aside]
+
+
+async def test_a_model_that_does_not_go_on_is_not_waited_for_forever(desk: Any) -> None:
+    over = asyncio.Event()
+
+    async def says_nothing(_: RawRequest, writer: asyncio.StreamWriter) -> None:
+        await over.wait()
+        writer.close()
+
+    one = await desk(SEARCHES, says_nothing)
+    received = await one.ask(ping_seconds=0.02, longest_wait=0.1)
+    over.set()
+    assert (kinds(received.body)[-1], b"no answer within 0.1 s" in received.body) == ("error", True)
+
+
+async def test_there_are_no_pings_once_the_model_goes_on(desk: Any) -> None:
+    async def falls_silent(_: RawRequest, writer: asyncio.StreamWriter) -> None:
+        start = ANSWERS.stream().partition(b"\n\n")[0]  # of which the client sees nothing
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n%s\n\n" % start
+        )
+        await asyncio.sleep(0.4)
+        writer.close()
+
+    received = await (await desk(SEARCHES, falls_silent)).ask(ping_seconds=0.01)
+    assert (kinds(received.body)[-1], received.body.count(b"event: ping") < 20) == ("error", True)
 
 
 async def test_pings_go_on_as_long_as_nothing_else_does(desk: Any) -> None:

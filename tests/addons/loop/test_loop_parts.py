@@ -170,31 +170,43 @@ def test_costs_are_added_up(first: Any, second: Any, expected: Any) -> None:
 def test_the_past_of_one_client_is_not_that_of_another() -> None:
     past = HiddenPast()
     passage = Passage(("a",))
-    past.keep("one", {"k": passage})
+    past.of("one").keep({"k": passage})
     assert past.of("one").passage("k") is passage
     assert past.of("two").passage("k") is None
-    past.keep("two", {"k": Passage(("b",))})
+    past.of("two").keep({"k": Passage(("b",))})
     past.forget("one")
     assert past.of("one").passage("k") is None
     assert past.of("two").passage("k") == Passage(("b",))
 
 
+def test_what_was_hidden_before_all_was_forgotten_is_not_kept_after_it() -> None:
+    past = HiddenPast()
+    under_way, other = past.of("one"), past.of("two")
+    past.forget("one")
+    under_way.keep({"k": Passage(("a",))})
+    other.keep({"k": Passage(("b",))})
+    assert past.of("one").passage("k") is None
+    assert past.of("two").passage("k") is not None
+    past.of("one").keep({"k": Passage(("c",))})
+    assert past.of("one").passage("k") == Passage(("c",))
+
+
 def test_what_was_not_used_for_longest_is_forgotten_first() -> None:
     past = HiddenPast(most_characters=330)
     for key in "abc":
-        past.keep("one", {key: Passage(("x" * 5,), ("y" * 5,))})
+        past.of("one").keep({key: Passage(("x" * 5,), ("y" * 5,))})
     assert past.of("one").passage("a") is not None
-    past.keep("one", {"d": Passage(("x",))})
+    past.of("one").keep({"d": Passage(("x",))})
     assert [key for key in "abcd" if past.of("one").passage(key)] == ["a", "c", "d"]
 
 
 def test_a_passage_that_is_kept_again_counts_once() -> None:
     past = HiddenPast(most_characters=250)
     for _ in range(9):
-        past.keep("one", {"a": Passage(("x" * 20,))})
-    past.keep("one", {"b": Passage(("x" * 20,))})
+        past.of("one").keep({"a": Passage(("x" * 20,))})
+    past.of("one").keep({"b": Passage(("x" * 20,))})
     assert past.of("one").passage("a") is not None
-    past.keep("one", {"c": Passage(("x" * 500,))})
+    past.of("one").keep({"c": Passage(("x" * 500,))})
     assert [key for key in "abc" if past.of("one").passage(key)] == []
 
 

@@ -12,7 +12,7 @@ from mitmproxy import http
 
 from addons.flows import Flows
 from addons.loop.anthropic import AnthropicLoop
-from addons.loop.dialect import Dialect, Offered
+from addons.loop.dialect import Dialect, Offered, Passage
 from addons.loop.offer import LeadOffered, Offer
 from addons.loop.searcher import Searcher
 from addons.outgoing import Origin
@@ -46,7 +46,7 @@ class Desk:
     """The two stages, and what is led through them."""
 
     def __init__(self, dialect: object = None, takes: str = "claude-code") -> None:
-        self.flows, self.led = Flows(), list[Any]()
+        self.flows, self.led, self.takes = Flows(), list[Any](), takes
         searcher = Searcher(
             lambda: None,
             lambda _: None,
@@ -59,7 +59,7 @@ class Desk:
             self.flows,
             ProviderTable(),
             searcher,
-            takes=lambda client: client == takes,
+            takes=lambda client: client == self.takes,
             client_of=lambda _: "claude-code",
             tool=RecallTool,
             dialect_for=lambda _: cast("Dialect", dialect or AnthropicLoop()),
@@ -107,6 +107,20 @@ async def test_what_was_hidden_is_read_for_the_scan() -> None:
     body = desk.flows.take_body(flow)
     assert isinstance(body, Body)
     assert body.json == json.loads(text)
+
+
+async def test_nothing_is_kept_of_an_answer_that_was_under_way_when_all_was_forgotten() -> None:
+    desk = Desk()
+    loop = desk.offer.answering_of(await desk.send(flow_to(body=BODY.encode())))
+    assert loop is not None
+    loop.keep({"one": Passage(("{}",))})
+    desk.offer.past.forget("claude-code")
+    loop.keep({"two": Passage(("{}",))})
+    assert [desk.offer.past.find("claude-code", key) for key in ("one", "two")] == [None, None]
+    loop = desk.offer.answering_of(await desk.send(flow_to(body=BODY.encode())))
+    assert loop is not None
+    loop.keep({"two": Passage(("{}",))})
+    assert desk.offer.past.find("claude-code", "two") == Passage(("{}",))
 
 
 @pytest.mark.parametrize(

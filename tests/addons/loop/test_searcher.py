@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
@@ -17,14 +17,16 @@ from addons.outgoing import Outgoing
 from memory.conversations.memories import Memories
 from memory.conversations.recall import Holdings, Memory, Recalled
 from memory.conversations.recorder import Recorder
-from memory.exchange import Recalls, SentTo
+from memory.exchange import Recalls, Scan, SentTo, Sighting
 from memory.note_library import NoteLibrary
+from memory.notes import MemoryDocument
 from memory.rules import Rule, RuleBook, When
 from memory.rules.conditions import Comparison
-from tests.addons.parts import TIDES, Shelf, exchange_of
+from tests.addons.parts import TIDES, Shelf, content, exchange_of
 
 CHART, CLOCK = TIDES.splitlines()
 CLOUD = SentTo("claude-test", "cloud", "api.anthropic.com:443")
+CARRIED = content("vault/Locks.md")
 HOME = SentTo("qwen3", "local", "127.0.0.1:11434")
 
 
@@ -145,6 +147,48 @@ async def test_memories_are_judged_together(desk: Make) -> None:
     one = desk(CHART, CLOCK, "Ida bakes a cake.", rules=RuleBook((rule,)))
     found = await one.find()
     assert [text in found.text for text in (CHART, CLOCK, "Ida")] == [True, False, True]
+
+
+async def test_a_memory_is_judged_together_with_those_of_earlier_searches(desk: Make) -> None:
+    rule = Rule("not all of it", When(note=("vault/Tides.md",), coverage=Comparison(">=", 100), to="cloud"), "block")
+    one = desk(CHART, rules=RuleBook((rule,)))
+    assert (await one.find()).memories == 1
+    one.remembered.texts = [CLOCK, CHART]
+    again = await one.find()
+    assert ([text in again.text for text in (CLOCK, CHART)], again.sightings) == ([False, True], ())
+
+
+async def test_of_searches_beside_each_other_one_knows_what_the_other_found(desk: Make) -> None:
+    rule = Rule("not all of it", When(note=("vault/Tides.md",), coverage=Comparison(">=", 100), to="cloud"), "block")
+    one = desk(CHART, rules=RuleBook((rule,)))
+    given = iter([one.remembered, Remembered([CLOCK])])
+    one.search._searcher = replace(one.search._searcher, memories=lambda: cast("Memories", next(given)))
+    found = await asyncio.gather(one.find(), one.find())
+    assert sorted(each.memories for each in found) == [0, 1]
+
+
+@pytest.mark.parametrize(("carried", "memories"), [((), 1), ((CARRIED,), 0), ((replace(CARRIED, by="reference"),), 1)])
+async def test_the_notes_in_the_request_count_with_those_in_a_memory(
+    desk: Make, carried: tuple[Sighting, ...], memories: int
+) -> None:
+    rule = Rule("not two", When(notes=Comparison(">=", 2), by=("content",), to="cloud"), "hold")
+    locks = MemoryDocument("Locks.md", "Nobody has oiled the lock of the upper weir.")
+    one = desk(CHART, rules=RuleBook((rule,)), library=NoteLibrary([Shelf([MemoryDocument("Tides.md", TIDES), locks])]))
+    one.exchange.scan = Scan("complete", (), carried)
+    assert (await one.find()).memories == memories
+
+
+@pytest.mark.parametrize("then", ["block", "redact", "hold", "allow"])
+@pytest.mark.parametrize("client", ["claude-code", "codex"])
+async def test_a_memory_is_of_the_session_that_it_is_from(desk: Make, then: Any, client: str) -> None:
+    rule = Rule("sessions stay home", When(source=("conversations",), to="cloud"), then)
+    sessions = Shelf([MemoryDocument(f"{client}/a.md", "", f"{client}, a")], name="conversations", kind="conversations")
+    one = desk("Ida bakes a cake.", rules=RuleBook((rule,)), library=NoteLibrary([sessions]))
+    found = await one.find()
+    is_its = client == "claude-code"
+    assert found.memories == (0 if is_its and then != "allow" else 1)
+    seen = [(each.note, each.by) for each in found.sightings]
+    assert seen == ([("conversations/claude-code/a.md", "content")] if is_its and then == "allow" else [])
 
 
 @pytest.mark.parametrize(("restricts", "memories"), [(False, 1), (True, 0)])

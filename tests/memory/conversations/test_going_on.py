@@ -79,7 +79,7 @@ def test_it_is_where_the_request_is_recorded_then(talk: Talk) -> None:
 
 def test_asking_writes_nothing(talk: Talk) -> None:
     assert goes_on(talk, [user("a")]) is None
-    assert talk.recorder.asking("work", "Recall") is None
+    assert talk.recorder.asking("work") is None
     assert not (talk.directory / "work").exists()
     talk.say([user("a")], assistant("b"))
     before = {path: path.read_bytes() for path in talk.directory.rglob("*") if path.is_file()}
@@ -103,16 +103,16 @@ def test_the_conversation_that_asks_is_that_whose_last_answer_calls_the_tool(tal
         Call("1", "mcp___memory__Recall", "{}"),
         Call("2", "exec", "await tools.memory.Recall({query: 'tea'})"),
     )
-    assert talk.recorder.asking("work", "Recall") is None
+    talk.recorder.recall_tool = "Recall"
+    assert talk.recorder.asking("work") is None
     one = of(talk.say([user("Eggs?")], assistant("Let me see.", call)))
     two = of(talk.say([user("Ships?")], assistant("", READ)))
-    assert talk.recorder.asking("work", "Recall") == one
-    assert talk.recorder.asking("work", "Other") is None
-    assert talk.recorder.asking("home", "Recall") is None
+    assert talk.recorder.asking("work") == one
+    assert talk.recorder.asking("home") is None
     three = of(talk.say([user("Tea?")], assistant("", program)))
-    assert talk.recorder.asking("work", "Recall") == three
+    assert talk.recorder.asking("work") == three
     talk.say([user("Tea?"), assistant("", program), tool("x")], assistant("Yes."))
-    assert talk.recorder.asking("work", "Recall") == one
+    assert talk.recorder.asking("work") == one
     talk.say([user("Eggs?"), assistant("Let me see.", call), tool("x")], assistant("Boiled."))
-    assert talk.recorder.asking("work", "Recall") is None
+    assert talk.recorder.asking("work") is None
     assert two not in {one, three}
