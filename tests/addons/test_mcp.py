@@ -9,7 +9,7 @@ import secrets
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +96,9 @@ def new_token(suite: SuiteProcess, client: str) -> str:
 
 
 def test_both_ways_lead_to_what_this_client_remembers(tmp_path: Path) -> None:
-    mine, yours, now = (secrets.token_hex(8) for _ in range(3))
-    today = datetime.now(UTC)
-    earlier = today - timedelta(days=1)
-    asyncio.run(seed(tmp_path / "state" / "memory", ("me", mine, earlier), ("you", yours, earlier), ("me", now, today)))
+    mine, yours = (secrets.token_hex(8) for _ in range(2))
+    at = datetime.now(UTC)
+    asyncio.run(seed(tmp_path / "state" / "memory", ("me", mine, at), ("you", yours, at)))
     config = {"clients": [ME, YOU], "conversations": {"recall_tool_name": "remember_that"}, "dashboard": PREFIXED}
     with SuiteProcess(tmp_path, config, inspector=True) as suite:
         token = new_token(suite, "me")
@@ -109,7 +108,6 @@ def test_both_ways_lead_to_what_this_client_remembers(tmp_path: Path) -> None:
         assert (tool_there, found_there) == (tool, found)
         assert f"> Assistant: The word for the gate is {mine}." in found[1]
         assert yours not in found[1]
-        assert now not in found[1], "the conversation that goes on"
         assert [status(suite, *to) for to in (("me", token), ("you", token), ("me", new_token(suite, "you")))] == [
             200,
             401,

@@ -8,6 +8,8 @@ from addons.config import SourceConfig
 from addons.process_settings import refused
 
 HOME = Path("/home/ada/.claude")
+TALK = Path("/home/ada/.mitmemory/memory")
+PLACES = {"claude_code": HOME, "conversations": TALK}
 VAULT = SourceConfig("vault", "markdown", Path("/notes"), ("Old/*", "!Old/keep.md"), (".txt", ".org"))
 OWN = SourceConfig("facts", "facts:Facts", Path("/facts.db"))
 
@@ -39,11 +41,12 @@ def source(
         (source(extensions=()),),
         (VAULT, source(name="again")),
         (SourceConfig("cc", "claude_code", HOME),),
+        (SourceConfig("talk", "conversations", TALK),),
         (SourceConfig("cc", "claude_code", HOME, ("projects/old/*",), enabled=False),),
     ],
 )
 def test_it_may(after: tuple[SourceConfig, ...]) -> None:
-    assert refused((VAULT, OWN), after, HOME) is None
+    assert refused((VAULT, OWN), after, PLACES) is None
 
 
 @pytest.mark.parametrize(
@@ -59,6 +62,7 @@ def test_it_may(after: tuple[SourceConfig, ...]) -> None:
         (SourceConfig("facts", "facts:Facts", Path("/etc")), "facts would run the class facts:Facts in mitmemory"),
         (SourceConfig("facts", "facts:Other", Path("/facts.db")), "facts would run the class facts:Other in mitmemory"),
         (SourceConfig("new", "installed", Path("/notes")), "new would run the class installed"),
+        (SourceConfig("talk", "conversations", HOME), "talk would have mitmemory read a place"),
         (SourceConfig("cc", "claude_code", Path("/home/bob/.claude")), "cc would have mitmemory read a place"),
         (source(extensions=(".txt", ".org", ".env")), "vault would read files of further types: change its extensions"),
         (source(extensions=(".key",)), "vault would read files of further types"),
@@ -70,7 +74,7 @@ def test_it_may(after: tuple[SourceConfig, ...]) -> None:
     ],
 )
 def test_it_may_not(after: SourceConfig, why: str) -> None:
-    said = refused((VAULT, OWN), (VAULT, after), HOME)
+    said = refused((VAULT, OWN), (VAULT, after), PLACES)
     assert said is not None
     assert said.startswith(why)
     assert "mitm.yaml" in said
@@ -79,16 +83,16 @@ def test_it_may_not(after: SourceConfig, why: str) -> None:
 
 def test_the_reason_names_no_path() -> None:
     """What an environment variable holds would be in it."""
-    said = refused((VAULT,), (source(path="/secret/place"), source(name="b", path="/secret/other")), HOME)
+    said = refused((VAULT,), (source(path="/secret/place"), source(name="b", path="/secret/other")), PLACES)
     assert said is not None
     assert "secret" not in said
 
 
 def test_claude_code_in_its_place_may_not_be_widened_by_a_second_one() -> None:
     before = SourceConfig("cc", "claude_code", HOME, ("projects/office/*",))
-    assert refused((before,), (before, SourceConfig("more", "claude_code", HOME)), HOME) is not None
-    assert refused((before,), (SourceConfig("cc", "claude_code", HOME),), HOME) is not None
+    assert refused((before,), (before, SourceConfig("more", "claude_code", HOME)), PLACES) is not None
+    assert refused((before,), (SourceConfig("cc", "claude_code", HOME),), PLACES) is not None
 
 
 def test_an_account_without_a_home_has_no_place_for_it() -> None:
-    assert refused((), (SourceConfig("cc", "claude_code", HOME),), None) is not None
+    assert refused((), (SourceConfig("cc", "claude_code", HOME),), {"claude_code": None}) is not None

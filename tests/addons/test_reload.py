@@ -287,7 +287,10 @@ async def test_sources_added_in_code_stay_when_the_configuration_changes(
         (("x",), "a source in code is an instance, a class, or (name, type, path)"),
         (("x", "markdown", 7), "a source in code is an instance, a class, or (name, type, path)"),
         (("x", "markdown"), "a source of type markdown needs a path"),
-        (("x", "md", "y"), "'md' is no kind of source; there is: markdown, claude_code, knowledge_graph"),
+        (
+            ("x", "md", "y"),
+            "'md' is no kind of source; there is: markdown, claude_code, knowledge_graph, conversations",
+        ),
         (("x", "markdown", "$NO_SUCH_VARIABLE"), "names the variable NO_SUCH_VARIABLE, which is not set"),
     ],
 )

@@ -171,7 +171,9 @@ async def test_an_entry_point(module: Callable[[str, str], None], tmp_path: Path
     source = make_source("mine", "fine-facts", "x")
 
     assert [(one.kind, one.notes) for one in await scanned(source)] == [("fine-facts", 2)]
-    with pytest.raises(ValueError, match=r"there is: markdown, claude_code, knowledge_graph, fine-facts$"):
+    with pytest.raises(
+        ValueError, match=r"there is: markdown, claude_code, knowledge_graph, conversations, fine-facts$"
+    ):
         make_source("mine", "fine", "x")
     (info / "entry_points.txt").unlink()
     [gone] = await scanned(make_own(source))

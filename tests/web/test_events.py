@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -252,13 +252,13 @@ async def test_a_change_of_the_map_is_told(dashboard: Any) -> None:
 def encodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of notes of each map that is encoded."""
     counts: list[int] = []
-    nodes = NoteMap.nodes
+    each_node = NoteMap.each_node
 
-    def counting(note_map: NoteMap) -> list[dict[str, Any]]:
+    def counting(note_map: NoteMap) -> Iterator[dict[str, Any]]:
         counts.append(len(note_map))
-        return nodes(note_map)
+        return each_node(note_map)
 
-    monkeypatch.setattr(NoteMap, "nodes", counting)
+    monkeypatch.setattr(NoteMap, "each_node", counting)
     return counts
 
 

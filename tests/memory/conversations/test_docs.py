@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from memory.conversations.compaction import FIRST_PAUSE, LONGEST_PAUSE
+from memory.conversations.failures import FIRST_PAUSE, LONGEST_PAUSE
 from memory.conversations.known import MOST_CONVERSATIONS
 from memory.conversations.messages import _TAGS
 from memory.conversations.sessions import Limits
@@ -41,4 +41,4 @@ def test_the_numbers_of_summaries_are_the_codes_own() -> None:
     assert f"{LARGEST:,} characters at a\n  time, {LARGEST_OWN:,} to a server" in TEXT
     assert f"An answer may take {ANSWER_SECONDS / 60:.0f} minutes" in TEXT
     assert FIRST_PAUSE.total_seconds() == 60
-    assert f"up to {LONGEST_PAUSE.total_seconds() / 3600:.0f} hours, and when mitmemory starts" in TEXT
+    assert f"up to {LONGEST_PAUSE.total_seconds() / 3600:.0f} hours, also over restarts" in TEXT
