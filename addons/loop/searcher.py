@@ -58,7 +58,7 @@ class Searcher:
 
     memories: Callable[[], Memories | None]
     recorder_of: Callable[[str], Recorder | None]
-    library: NoteLibrary
+    notes: NoteLibrary
     rules: Callable[[], RuleBook | None]
     is_scanning: Callable[[], bool]
     handed: Handed
@@ -141,8 +141,8 @@ class ExchangeSearch:
         rules, is_scanning = searcher.rules(), searcher.is_scanning()
         if not memories or (rules is None and not is_scanning):
             return tuple(memories), ()
-        library = searcher.library
-        snapshot = library.snapshot if library.is_ready else await library.scan()
+        notes = searcher.notes
+        snapshot = notes.snapshot if notes.is_ready else await notes.scan()
         judged = _Judged(_judged_at(self._exchange, outgoing), self._exchange.shared, snapshot if is_scanning else None)
         async with self._judging:  # searches beside each other are for one request
             kept, sightings = await asyncio.to_thread(_allowed, rules, judged, self._had, memories)

@@ -68,7 +68,7 @@ class Desk:
     rules: RuleBook | None = field(default_factory=lambda: RuleBook(()))
     is_scanning: bool = True
     has_memory: bool = True
-    library: NoteLibrary = field(default_factory=lambda: NoteLibrary([Shelf()]))
+    notes: NoteLibrary = field(default_factory=lambda: NoteLibrary([Shelf()]))
     handed: list[tuple[list[str], SentTo]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class Desk:
         searcher = Searcher(
             lambda: cast("Memories", self.remembered) if self.has_memory else None,
             lambda _client: cast("Recorder", self.remembered) if self.has_memory else None,
-            self.library,
+            self.notes,
             rules=lambda: self.rules,
             is_scanning=lambda: self.is_scanning,
             handed=lambda _exchange, found, sent: self.handed.append(([one.note for one in found], sent)),
@@ -99,7 +99,7 @@ async def desk() -> Any:
 
     yield make
     for one in made:
-        await one.library.aclose()
+        await one.notes.aclose()
 
 
 type Make = Callable[..., Desk]
@@ -173,7 +173,7 @@ async def test_the_notes_in_the_request_count_with_those_in_a_memory(
 ) -> None:
     rule = Rule("not two", When(notes=Comparison(">=", 2), by=("content",), to="cloud"), "hold")
     locks = MemoryDocument("Locks.md", "Nobody has oiled the lock of the upper weir.")
-    one = desk(CHART, rules=RuleBook((rule,)), library=NoteLibrary([Shelf([MemoryDocument("Tides.md", TIDES), locks])]))
+    one = desk(CHART, rules=RuleBook((rule,)), notes=NoteLibrary([Shelf([MemoryDocument("Tides.md", TIDES), locks])]))
     one.exchange.scan = Scan("complete", (), carried)
     assert (await one.find()).memories == memories
 
@@ -183,7 +183,7 @@ async def test_the_notes_in_the_request_count_with_those_in_a_memory(
 async def test_a_memory_is_of_the_session_that_it_is_from(desk: Make, then: Any, client: str) -> None:
     rule = Rule("sessions stay home", When(source=("conversations",), to="cloud"), then)
     sessions = Shelf([MemoryDocument(f"{client}/a.md", "", f"{client}, a")], name="conversations", kind="conversations")
-    one = desk("Ida bakes a cake.", rules=RuleBook((rule,)), library=NoteLibrary([sessions]))
+    one = desk("Ida bakes a cake.", rules=RuleBook((rule,)), notes=NoteLibrary([sessions]))
     found = await one.find()
     is_its = client == "claude-code"
     assert found.memories == (0 if is_its and then != "allow" else 1)
