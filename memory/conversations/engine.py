@@ -8,7 +8,6 @@ folders, and closes what nobody used for a while. Databases open when they are f
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import threading
 import time
@@ -312,11 +311,11 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - the next look tries again; what is wrong is told to who searches
             logger.warning("the memory of %s could not be indexed (%s)", name, type(error).__name__)
         with self._changing:
-            if is_done or self._is_closed:
+            # Of one that was released meanwhile, the index is closed by the next job: it must not be opened once more.
+            if is_done or self._is_closed or self._clients.get(name) is not client:
                 client.is_working = False
             else:
-                with contextlib.suppress(RuntimeError):  # released meanwhile
-                    client.submit(lambda: self._work(name, client, [], looks=False))
+                client.submit(lambda: self._work(name, client, [], looks=False))
 
     def _close_unused(self, now: float) -> None:
         opened = sorted(

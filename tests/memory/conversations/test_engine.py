@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from memory.conversations import engine as engines
 from memory.conversations.client_index import ClientIndex
 from memory.conversations.embedding import Builtin, EmbeddingError, EmbeddingSettings, provider
 from memory.conversations.engine import Engine, EngineSettings, ServerSettings
-from memory.conversations.owner import LockedElsewhereError
+from memory.conversations.owner import LockedElsewhereError, lock
 from memory.conversations.settings_file import SettingsFileError
 from tests.memory.conversations.written import CAKE, KEY, NOON, SESSION, TAP, turn, write
 
@@ -159,6 +160,29 @@ async def test_rebuilding_tells_how_far_it_is(engine: Engine, tmp_path: Path, mo
     assert (told[0], told[-1]) == ((0, 3), (3, 3))
     assert told == sorted(told)
     assert (await engine.status("ada")).chunks == 9
+
+
+async def test_a_client_that_is_released_in_the_middle_of_its_work_stays_closed(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SLICE", "SETTLE"):
+        monkeypatch.setattr(engines, name, 0.0)
+    paths = [write(tmp_path / "ada", [KEY], session=f"2026-11-0{day}T120000Z-aaaa") for day in range(1, 4)]
+    begun, goes_on, work = threading.Event(), threading.Event(), ClientIndex.work
+
+    def slowly(index: ClientIndex, seconds: float) -> int:
+        begun.set()
+        assert goes_on.wait(PATIENCE)
+        return work(index, seconds)
+
+    monkeypatch.setattr(ClientIndex, "work", slowly)
+    engine.changed("ada", paths[0])
+    assert await asyncio.to_thread(begun.wait, PATIENCE)
+    released = asyncio.create_task(engine.release("ada"))
+    await asyncio.sleep(0)
+    goes_on.set()
+    await released
+    lock(tmp_path / "ada/.memsearch").close()  # nobody has it any more
 
 
 async def test_an_index_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
