@@ -32,7 +32,7 @@ def talk(tmp_path: Path) -> Iterator[Talk]:
         yield made
 
 
-def said(talk: Talk, question: str = QUESTION, client: str = "work") -> str:
+def said(talk: Talk, question: str = QUESTION, client: str = "desk") -> str:
     """The session that it was recorded in; it is over then."""
     recorded = talk.say([user(question)], assistant(ANSWER), client=client)
     assert recorded is not None
@@ -52,21 +52,21 @@ async def test_a_session_is_a_note(talk: Talk) -> None:
     first, second = said(talk), said(talk, client="home")
     snapshot = await library(talk).scan()
     assert notes(snapshot) == {
-        f"conversations/work/{first}.md": "work, 2026-11-30 04:12 UTC",
+        f"conversations/desk/{first}.md": "desk, 2026-11-30 04:12 UTC",
         f"conversations/home/{second}.md": "home, 2026-11-30 08:12 UTC",
     }
-    [note] = [note for note in snapshot.map.notes.values() if "work" in note.id]
-    assert note.id == note_of("conversations", "work", first)
-    assert note.size == len((talk.directory / "work" / "sessions" / f"{first}.md").read_bytes())
+    [note] = [note for note in snapshot.map.notes.values() if "desk" in note.id]
+    assert note.id == note_of("conversations", "desk", first)
+    assert note.size == len((talk.directory / "desk" / "sessions" / f"{first}.md").read_bytes())
     facts = facts_of(note)
-    assert (facts.source, facts.folder) == ("conversations", "conversations/work")
+    assert (facts.source, facts.folder) == ("conversations", "conversations/desk")
     assert (snapshot.sources[0].error, snapshot.sources[0].skipped) == (None, 0)
 
 
 async def test_a_request_that_sends_a_whole_transcript_shares_nothing(talk: Talk) -> None:
     """It would, did the note have the transcript's text: a client sends its own conversation again and again."""
     session = said(talk)
-    path = talk.directory / "work" / "sessions" / f"{session}.md"
+    path = talk.directory / "desk" / "sessions" / f"{session}.md"
     text = path.read_text("utf-8")
     body = {"messages": [{"role": "user", "content": text}, {"role": "user", "content": f"{QUESTION}\n{ANSWER}"}]}
     snapshot = await library(talk).scan()
@@ -87,9 +87,9 @@ async def test_a_request_that_carries_a_recalled_memory_shares_the_session(talk:
         "messages": [{"role": "user", "content": [{"type": "tool_result", "content": Recalled((memory,)).as_text()}]}]
     }
     [sighting] = scan_value(snapshot.index, result).sightings
-    assert (sighting.note, sighting.matched) == (f"conversations/work/{session}.md", 0)
+    assert (sighting.note, sighting.matched) == (f"conversations/desk/{session}.md", 0)
     assert [one.note for one in scan_value(snapshot.index, f"see {other}.md").sightings] == [
-        f"conversations/work/{other}.md"
+        f"conversations/desk/{other}.md"
     ]
 
 
@@ -97,9 +97,9 @@ async def test_a_session_stays_the_same_note_when_it_is_summarised(talk: Talk) -
     session = said(talk)
     made = library(talk)
     before = await made.scan()
-    put_summary(talk.directory / "work", session, "# Summary\n\nThe key hangs.\n")
+    put_summary(talk.directory / "desk", session, "# Summary\n\nThe key hangs.\n")
     assert notes(await made.scan()) == notes(before)  # for a moment it has both files
-    put_away(talk.directory / "work", session)
+    put_away(talk.directory / "desk", session)
     after = await made.scan()
     assert notes(after) == notes(before)
     assert [note.size for note in after.map.notes.values()] == [len("# Summary\n\nThe key hangs.\n")]
@@ -109,12 +109,12 @@ async def test_what_is_deleted_is_no_note_at_the_next_scan(talk: Talk) -> None:
     first, second, other = said(talk), said(talk, "And the lock?"), said(talk, client="home")
     made = library(talk)
     assert len(notes(await made.scan())) == 3
-    delete_session(talk.store.memory_of("work"), first)
+    delete_session(talk.store.memory_of("desk"), first)
     assert sorted(notes(await made.scan())) == [
+        note_of("conversations", "desk", second),
         note_of("conversations", "home", other),
-        note_of("conversations", "work", second),
     ]
-    delete_client(talk.store, "work")
+    delete_client(talk.store, "desk")
     assert sorted(notes(await made.scan())) == [note_of("conversations", "home", other)]
     talk.store.configure([])  # a client that is gone leaves its folder behind, which nobody can recall from
     assert notes(await made.scan()) == {}
@@ -123,22 +123,22 @@ async def test_what_is_deleted_is_no_note_at_the_next_scan(talk: Talk) -> None:
 async def test_a_client_of_the_same_name_has_its_own_notes(talk: Talk) -> None:
     said(talk)
     talk.store.configure([])
-    talk.store.configure(["work"])
+    talk.store.configure(["desk"])
     session = said(talk, "What is new?")
-    assert list(notes(await library(talk).scan())) == [note_of("conversations", "work", session)]
-    assert (talk.directory / "work-2").is_dir()
+    assert list(notes(await library(talk).scan())) == [note_of("conversations", "desk", session)]
+    assert (talk.directory / "desk-2").is_dir()
 
 
 async def test_a_persons_own_file_is_a_note_as_it_is_recalled(talk: Talk) -> None:
     session = said(talk)
-    folder = talk.directory / "work" / "sessions"
+    folder = talk.directory / "desk" / "sessions"
     (folder / "my own words.md").write_text("The net was mended.")
     (folder / "notes.txt").write_text("not searched")
     (folder / ".hidden.md").write_text("not searched")
     (folder / "folder.md").mkdir()
     assert notes(await library(talk).scan()) == {
-        f"conversations/work/{session}.md": "work, 2026-11-30 04:12 UTC",
-        "conversations/work/my own words.md": "work, my own words",
+        f"conversations/desk/{session}.md": "desk, 2026-11-30 04:12 UTC",
+        "conversations/desk/my own words.md": "desk, my own words",
     }
 
 
@@ -155,11 +155,11 @@ async def test_nothing_recorded_is_no_error_and_a_damaged_directory_is(talk: Tal
 
 async def test_the_newest_are_kept_whatever_their_size(talk: Talk) -> None:
     sessions = [said(talk, f"Question {number}?") for number in range(3)]
-    source = ConversationsSource("a", talk.directory, limits=Limits(["work/*-nothing*"], max_notes=2, max_note_bytes=1))
-    assert [document.path for document in await source.load()] == [f"work/{one}.md" for one in sessions[:0:-1]]
+    source = ConversationsSource("a", talk.directory, limits=Limits(["desk/*-nothing*"], max_notes=2, max_note_bytes=1))
+    assert [document.path for document in await source.load()] == [f"desk/{one}.md" for one in sessions[:0:-1]]
     assert source.report.skipped == 1
     left_out = ConversationsSource("a", talk.directory, limits=Limits([f"{sessions[2]}.md"]))
-    assert [document.path for document in await left_out.load()] == [f"work/{one}.md" for one in sessions[1::-1]]
+    assert [document.path for document in await left_out.load()] == [f"desk/{one}.md" for one in sessions[1::-1]]
 
 
 async def test_it_is_read_again_only_where_something_changed(talk: Talk) -> None:
