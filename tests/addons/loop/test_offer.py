@@ -19,6 +19,7 @@ from addons.outgoing import Origin
 from addons.providers import ProviderTable
 from addons.reroute import Reroute
 from memory.body import Body
+from memory.conversations.memories import Memories
 from memory.conversations.recall_tool import RecallTool
 from memory.exchange import Exchange, SentTo
 from memory.note_library import NoteLibrary
@@ -47,8 +48,9 @@ class Desk:
 
     def __init__(self, dialect: object = None, takes: str = "claude-code") -> None:
         self.flows, self.led, self.takes = Flows(), list[Any](), takes
+        self.warmed: list[str] = []
         searcher = Searcher(
-            lambda: None,
+            lambda: cast("Memories", self),
             lambda _: None,
             NoteLibrary([]),
             rules=lambda: None,
@@ -69,6 +71,9 @@ class Desk:
         self.lead = LeadOffered(
             self.flows, ProviderTable(), cast("Reroute", self), lambda _host, _port: ("10.0.0.9", 8443)
         )
+
+    def warm(self, client: str) -> None:
+        self.warmed.append(client)
 
     def redirect(self, *way: Any) -> None:
         self.led.append(way)
@@ -150,6 +155,14 @@ async def test_a_fault_of_ours_is_told_and_the_request_goes_its_way() -> None:
     assert desk.offer.warnings == ["The recall tool was not offered: ZeroDivisionError"]
 
 
+async def test_an_index_is_opened_for_what_is_offered_and_for_nothing_else() -> None:
+    desk = Desk()
+    await desk.send(flow_to(body=b"no JSON"))
+    assert desk.warmed == []
+    await desk.send(flow_to(body=BODY.encode()))
+    assert desk.warmed == ["claude-code"]
+
+
 async def test_a_provider_that_refuses_the_tool_is_offered_none_any_more() -> None:
     offered = Offered(json.dumps(asked(tools=TOOLS)), is_streamed=True, without_tool=BODY)
     dialect = Fixed(offered)
@@ -163,6 +176,8 @@ async def test_a_provider_that_refuses_the_tool_is_offered_none_any_more() -> No
     flow = flow_to(body=BODY.encode())
     assert desk.offer.answering_of(await desk.send(flow)) is None
     assert flow.request.raw_content == BODY.encode()
+    another = flow_to(body=BODY.encode())
+    assert desk.offer.answering_of(await desk.send(another, model="another-model")) is not None
     dialect.offered = replace(offered, without_tool=None)  # another of its requests, where nothing is refused
     assert desk.offer.answering_of(await desk.send(flow_to(body=BODY.encode()))) is not None
 
