@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from addons.loop.anthropic_blocks import Answer, Block
-from addons.loop.dialect import BrokenAnswerError, Hop, Passage
+from addons.loop.dialect import MOST_ANSWER, BrokenAnswerError, Hop, Passage
 from addons.loop.events import Event, EventSplitter, TooLongError, decoded, event_of, json_bytes, json_text
 from addons.loop.keys import key_of
 from addons.loop.places import Edit, appended, edited, members
 from addons.loop.usage import summed
 from addons.wire.shapes import member
-
-MOST_ANSWER = 64 * 1024 * 1024
-"""Bytes of one answer."""
 
 
 class AnthropicWeave:

@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from addons.loop.chat_answer import Call, ChatAnswer, as_part, grown
-from addons.loop.dialect import BrokenAnswerError, Hop, Passage
+from addons.loop.dialect import MOST_ANSWER, BrokenAnswerError, Hop, Passage
 from addons.loop.events import Event, EventSplitter, TooLongError, decoded, event_bytes, event_of, json_bytes, json_text
 from addons.loop.keys import key_of
 from addons.loop.places import appended, edited, members
 from addons.loop.usage import summed
 from addons.wire.shapes import member, objects, string
 
-MOST_ANSWER = 64 * 1024 * 1024
-"""Bytes of one answer."""
 _NAMED = ("id", "created", "model")
 """What is the same in all chunks of an answer."""
 _DONE = "[DONE]"

@@ -11,6 +11,9 @@ from typing import Protocol
 
 from memory.conversations.recall_tool import RecallTool
 
+MOST_ANSWER = 64 * 1024 * 1024
+"""Bytes of one answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from addons.loop.dialect import Ask, BrokenAnswerError, Hop, Passage
+from addons.loop.dialect import MOST_ANSWER, Ask, BrokenAnswerError, Hop, Passage
 from addons.loop.events import Event, EventSplitter, TooLongError, decoded, event_bytes, event_of, json_bytes, json_text
 from addons.loop.gemini_parts import Chunk, Part, call_of, calls, content, is_call_of, read_chunk, result, said
 from addons.loop.keys import key_of
@@ -14,8 +14,6 @@ from addons.loop.places import Edit, appended, edited, members
 from addons.loop.usage import counted, summed
 from addons.wire.shapes import member, string
 
-MOST_ANSWER = 64 * 1024 * 1024
-"""Bytes of one answer."""
 NOT_RUN = "This search was not run."
 """The result of a call that the answer ended with: the model is sent its own calls again, and each needs one."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from addons.loop.dialect import Ask, BrokenAnswerError, Hop, Passage
+from addons.loop.dialect import MOST_ANSWER, Ask, BrokenAnswerError, Hop, Passage
 from addons.loop.events import Event, EventSplitter, TooLongError, decoded, event_bytes, event_of, json_bytes, json_text
 from addons.loop.keys import key_of
 from addons.loop.places import Edit, appended, edited, members
@@ -14,8 +14,6 @@ from addons.loop.responses_items import as_item, call_id, is_call, is_call_of, k
 from addons.loop.usage import counted, summed
 from addons.wire.shapes import member, string
 
-MOST_ANSWER = 64 * 1024 * 1024
-"""Bytes of one answer."""
 NOT_RUN = "This search was not run."
 """The result of a call that the answer ended with: the model is sent its own calls again, and each needs one."""
 
