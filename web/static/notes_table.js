@@ -33,14 +33,18 @@ export function notesTable({ exposure, onFocus, onEnter }) {
   /** @type {MapNode[]} */
   let shown = [];
   let asked = 0;
+  let stale = false;
   const lastShared = (/** @type {MapNode} */ node) => exposure(node.id)?.lastShared ?? "";
   const inSight = () => table.element.checkVisibility();
   const fill = () => {
     const rows = [...shown].sort(
       (a, b) => compare(lastShared(b), lastShared(a)) || b.degree - a.degree || compare(a.title, b.title),
     );
+    stale = false;
     table.setRows(rows);
   };
+  const walked = () => table.element.contains(document.activeElement);
+  table.element.addEventListener("focusout", () => setTimeout(() => stale && !walked() && fill()));
   return {
     element: table.element,
     focus: () => table.focus(),
@@ -51,12 +55,13 @@ export function notesTable({ exposure, onFocus, onEnter }) {
     },
     /** It came into sight. */
     fill,
-    /** Sharing changed. Not while someone walks the rows, nor out of sight, nor more than once in a while. */
+    /** Sharing changed. Not out of sight, nor more than once in a while; while someone walks the rows, when they leave. */
     refresh() {
       if (asked || !inSight()) return;
       asked = setTimeout(() => {
         asked = 0;
-        if (!table.element.contains(document.activeElement)) fill();
+        if (walked()) stale = true;
+        else fill();
       }, 500);
     },
   };

@@ -295,6 +295,21 @@ async def test_without_webgl_the_table_says_it(suite: Suite, browser_without_web
         await expect(page.locator("#drawer tbody tr").first).to_contain_text(f"1{TIMES} cloud")
 
 
+async def test_the_table_waits_for_who_walks_its_rows(suite: Suite, memory_page: MemoryPage) -> None:
+    page = memory_page.page
+    await page.get_by_role("button", name="Table").click()
+    first = page.locator("#drawer tbody tr").first
+    await first.focus()
+    suite.finish(suite.route("cloud", (KILN, 1, 1)))
+    await until(lambda: memory_page.ask("events()"), lambda events: events == 2)
+    await page.wait_for_timeout(700)  # longer than the table ever waits by itself
+    await expect(first).to_contain_text("Harbour")
+    await expect(first).to_be_focused()
+    await page.locator("#query").focus()
+    await expect(first).to_contain_text("Kiln")
+    await expect(first).to_contain_text(f"1{TIMES} cloud")
+
+
 def near(pixel: list[int], colour: list[int]) -> bool:
     """The same colour, but for what smoothing an edge does to it."""
     return all(abs(one - other) <= 8 for one, other in zip(pixel, colour, strict=True))
