@@ -20,8 +20,8 @@ class GramFilter:
     """
 
     def __init__(self, words: NDArray[np.uint32]) -> None:
-        self._words = words
-        self._shift = np.uint32(33 - len(words).bit_length())
+        self.words = words
+        self.shift = 33 - len(words).bit_length()
 
     @classmethod
     def of(cls, keys: Hashes) -> GramFilter:
@@ -31,15 +31,15 @@ class GramFilter:
 
     @property
     def nbytes(self) -> int:
-        return self._words.nbytes
+        return self.words.nbytes
 
     def with_more(self, keys: Hashes) -> GramFilter:
-        words = self._words.copy()
-        np.bitwise_or.at(words, keys >> self._shift, self._bits(keys))
+        words = self.words.copy()
+        np.bitwise_or.at(words, keys >> np.uint32(self.shift), self._bits(keys))
         return GramFilter(words)
 
     def may_have(self, keys: Hashes) -> NDArray[np.bool_]:
-        there = self._words.take(keys >> self._shift)  # the slowest step: a look into main memory
+        there = self.words.take(keys >> np.uint32(self.shift))  # the slowest step: a look into main memory
         wanted = self._bits(keys)
         there &= wanted
         has: NDArray[np.bool_] = there == wanted
@@ -49,5 +49,5 @@ class GramFilter:
         """Two bits of a word for each key, by ten bits of it that do not tell which word (where there are as many)."""
         one, five = np.uint32(1), np.uint32(31)
         bits = one << (keys & five)
-        bits |= one << ((keys >> (self._shift - np.uint32(5))) & five)
+        bits |= one << ((keys >> np.uint32(self.shift - 5)) & five)
         return bits

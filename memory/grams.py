@@ -10,11 +10,12 @@ NUL separates texts: no gram reaches over it, and what is chosen on one side doe
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from memory import native
 
 GRAM = 32
 """Bytes of letters in a gram."""
@@ -33,11 +34,21 @@ _PLACE = np.uint32(PLACES - 1)
 _NOWHERE = np.empty(0, np.intp)
 IS_WIDE = np.array([0xE3 <= byte <= 0xED or byte in (0xEF, 0xF0) for byte in range(256)])
 """First bytes of characters from U+3000 on: Chinese, Japanese and Korean, which have no spaces between words."""
+_WIDE = IS_WIDE.tobytes()
 
 type Positions = NDArray[np.intp]
 type Keys = NDArray[np.uint64]
 type Hashes = NDArray[np.uint32]
-type Filter = Callable[[Hashes], NDArray[np.bool_]]
+
+
+class Filter(Protocol):
+    """Which first halves of keys there may be: bits in words, told by the upper bits of a half (`memory/gram_filter.py`)."""
+
+    @property
+    def words(self) -> NDArray[np.uint32]: ...
+    @property
+    def shift(self) -> int: ...
+    def may_have(self, keys: Hashes) -> NDArray[np.bool_]: ...
 
 
 class Grams(NamedTuple):
@@ -61,6 +72,7 @@ class Shingler:
         self._weights = odd[1:2]
         for factor in odd[2:]:
             self._weights = np.concatenate((self._weights * factor, self._weights))
+        self._tables = self._factors.tobytes(), int(self._scramble), self._mixers.tobytes()
         self._bit = numbers.permutation(256).astype(np.uint8) & np.uint8(1)
 
     def choose(self, letters: bytes, starts: Positions = _NOWHERE, lengths: Positions = _NOWHERE) -> Positions:
@@ -86,6 +98,15 @@ class Shingler:
 
         Where there are wide characters, a gram is looked up at each of them.
         """
+        if not native.BUILT:
+            return self.search_with_numpy(letters, may_be)
+        wide = None if letters.isascii() else _WIDE
+        found = native.grams(letters, *self._tables, may_be.words, may_be.shift, wide)
+        positions, keys = np.frombuffer(found, "<u8").reshape(-1, 2).T
+        return Grams(positions.astype(np.intp), keys.astype(np.uint64))
+
+    def search_with_numpy(self, letters: bytes, may_be: Filter) -> Grams:
+        """As `search`, where nothing was built."""
         hashes = self._hashes(letters)
         ranks = _ranks(letters, hashes)
         positions = _chosen(ranks, SEARCH_WINDOW)
@@ -93,7 +114,7 @@ class Shingler:
             wide = np.flatnonzero(IS_WIDE[np.frombuffer(letters, np.uint8)[: len(ranks)]])
             wide = wide.take(np.flatnonzero(ranks.take(wide) != _NEVER))
             positions = different(np.sort(np.concatenate((positions, wide))))
-        passing = np.flatnonzero(may_be(hashes.take(positions) * self._scramble))
+        passing = np.flatnonzero(may_be.may_have(hashes.take(positions) * self._scramble))
         positions = positions.take(passing)
         return Grams(positions, self.keys(letters, positions))
 

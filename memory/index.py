@@ -7,7 +7,6 @@ assignment; who holds the old one may finish with it. The rules are those of `do
 from __future__ import annotations
 
 import secrets
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -20,12 +19,13 @@ from memory.effort import Effort
 from memory.exchange import Sighting
 from memory.line_index import LineIndex
 from memory.lines import fingerprints, line_forms
-from memory.mentions import Mention, MentionFinder, NamedNote
+from memory.mentions import MentionFinder, NamedNote
 from memory.notes import Note
 from memory.pieces import Joined
 from memory.prints import LineFacts, NoteRecord, Prints, joined
 from memory.quotes import QuoteIndex
 from memory.redact_lines import EveryLine
+from memory.sifting import NAMED
 from memory.tally import NOTHING, Found, FoundContent, FoundMention, Tally
 
 type Mentions = Literal["careful", "seed"]
@@ -194,7 +194,8 @@ class NoteIndex:
     def lines_in(self, texts: Joined) -> Iterator[tuple[int, int, tuple[int, ...]]]:
         """(place in the joined texts where a distinctive line's row begins, its fingerprint, places of its notes)."""
         for start, piece in texts.pieces():
-            yield from zip(*self._lines.find(piece, start), strict=True)
+            sifted = self._lines.sift(piece, self._mentions.beginnings)
+            yield from zip(*self._lines.find(piece, sifted, start), strict=True)
 
     def are_distinctive(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which fingerprints are those of distinctive lines."""
@@ -224,79 +225,88 @@ class NoteIndex:
         """
         encoded = encoded or [text.encode("utf-8", "surrogatepass") for text in texts]
         joined = Joined(encoded)
+        effort = effort or Effort()
         places: list[int] = []
-        may_name: set[int] = set()
         content: dict[int, dict[int, set[int]]] = {}
         """Number of a text -> note -> the fingerprints of its lines."""
+        named: dict[int, dict[int, list[int]]] = {}
+        """Number of a text -> where in the joined texts a row of it begins -> the notes that are named there."""
         for start, piece in joined.pieces():
-            lines = self._lines.find(piece, start)
+            sifted = self._lines.sift(piece, self._mentions.beginnings)
+            lines = self._lines.find(piece, sifted, start)
             places += lines.at
-            for signs in self._mentions.signs(piece):
-                may_name.update(joined.texts_at(start + signs))
             for number, key, notes in zip(joined.texts_at(lines.at), lines.keys, lines.notes, strict=True):
                 there = content.setdefault(number, {})
                 for note in notes:
                     there.setdefault(note, set()).add(key)
-        effort = effort or Effort()
-        mentions: dict[int, list[Mention]] = {}
-        for number in sorted(may_name.difference(nameless)):
-            if named := self._mentions.find(texts[number], effort):
-                mentions[number] = named
+            signed = sifted.having(NAMED)
+            numbers = joined.texts_at(sifted.starts[signed] + start)
+            for number, (begin, end) in zip(numbers, sifted.at(signed), strict=True):
+                if number in nameless:
+                    continue
+                if by_name := self._mentions.named_in(piece[begin:end].decode("utf-8", "surrogatepass"), effort):
+                    named.setdefault(number, {})[start + begin] = by_name
         if self.quotes is not None:
             searched = [b"" if number in nameless else text for number, text in enumerate(encoded)]
             for quote in self.quotes.find(searched):
                 content.setdefault(quote.text, {}).setdefault(quote.note, set())
         if self._careful:
-            self._leave_out_quoted(joined, texts, content, mentions, places)
+            self._leave_out_quoted(joined.data, content, named, frozenset(places))
         return {
             number: Found(
                 tuple([FoundContent(note, frozenset(keys)) for note, keys in content.get(number, {}).items()]),
-                tuple(
-                    dict.fromkeys(
-                        [
-                            FoundMention(note, "listing" if listed else "reference")
-                            for _, note, listed in mentions.get(number, ())
-                        ]
-                    )
-                ),
+                self._mentioned(joined, number, texts[number], named[number]) if number in named else (),
             )
-            for number in (content | mentions)
+            for number in (content | named)
         }
 
     def _leave_out_quoted(
         self,
-        joined: Joined,
-        texts: Sequence[str],
+        data: bytes,
         content: Mapping[int, Collection[int]],
-        mentions: Mapping[int, list[Mention]],
-        places: Sequence[int],
+        named: Mapping[int, dict[int, list[int]]],
+        places: Collection[int],
     ) -> None:
-        """Take out the mentions that are part of the notes in the same text: which stand on a line of one.
+        """Take out the names that are part of the notes in the same text: which stand on a line of one.
 
-        `places` are those of the distinctive lines in `joined`. What is no distinctive line may be another one of them.
+        `places` are where in `data` the distinctive lines begin. What is no distinctive line may be another one of them.
         """
-        asked: list[tuple[int, Mention]] = []
-        lines: list[str] = []
-        for number in mentions.keys() & content.keys():
-            begin, end = joined.span(number)
-            of_text = places[bisect_left(places, begin) : bisect_right(places, end)]
-            rows = set(joined.rows_of(number, of_text))
-            left = [mention for mention in mentions[number] if mention.row not in rows]
-            mentions[number].clear()
-            there = texts[number].split("\n") if left else []
-            asked += [(number, mention) for mention in left]
-            lines += [there[mention.row] for mention in left]
+        asked: list[tuple[int, int]] = []
+        for number in named.keys() & content.keys():
+            for place in list(named[number]):
+                if place in places:
+                    del named[number][place]
+                else:
+                    asked.append((number, place))
         if not asked:
             return
         of_notes: list[set[int]] = [set() for _ in asked]
-        for forms in line_forms("\n".join(lines).encode("utf-8", "surrogatepass")):
+        for forms in line_forms(b"\n".join([data[place : _row_end(data, place)] for _, place in asked])):
             keys = fingerprints(forms, self._seed)
             for owners in (self.prints.naming.owners_of(keys), self._common.owners_of(keys)):
                 for notes, more in zip(of_notes, owners, strict=True):
                     notes.update(more)
-        for (number, mention), notes in zip(asked, of_notes, strict=True):
-            if notes.isdisjoint(content[number]):
-                mentions[number].append(mention)
+        for (number, place), notes in zip(asked, of_notes, strict=True):
+            if not notes.isdisjoint(content[number]):
+                del named[number][place]
+
+    def _mentioned(
+        self, joined: Joined, number: int, text: str, named: Mapping[int, Sequence[int]]
+    ) -> tuple[FoundMention, ...]:
+        """The notes that a text names, each once for each grade: `named` are those of its rows, by their beginnings."""
+        rows = joined.rows_of(number, list(named))
+        listed = self._mentions.listed(text, rows)
+        mentions = [
+            FoundMention(note, "listing" if row in listed else "reference")
+            for row, notes in zip(rows, named.values(), strict=True)
+            for note in notes
+        ]
+        return tuple(dict.fromkeys(mentions))
+
+
+def _row_end(data: bytes, start: int) -> int:
+    end = data.find(b"\n", start)
+    return end if end >= 0 else len(data)
 
 
 def _files(records: Sequence[NoteRecord], roots: Mapping[str, str]) -> NDArray[np.int64]:

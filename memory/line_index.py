@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 from memory.lines import canonical_rows, fingerprints, rows_without_path, rows_without_prefix
 from memory.pieces import Rows
 from memory.prints import LineRows
-from memory.sieve import FEWEST_LETTERS, IN_WHITE_SPACE, Sieve, letters_of, sieve_hashes
+from memory.sieve import IN_WHITE_SPACE, Sieve
+from memory.sifting import PATH, POOR, PREFIXED, SIEVED, Beginnings, Sifted, sift
 
 _LONG_ROW = 1 << 16
 _LONGEST_PREFIX = 2_000
 """Bytes that the longest prefix of `lines.PREFIXES` may have, the white space before it not counted."""
 
-_LINE_NUMBER = re.compile(rb"L[0-9]{1,7}:")
-_HASH_LINE = re.compile(rb"#[0-9A-Za-z]{1,8}\|")
 _PATH = re.compile(rb"\.[\w\x80-\xff]{1,64}[:-][0-9]{1,7}[:-]")
-"""What a row has in it whose prefix has letters."""
+"""What a row has in it that may begin with a path's prefix."""
 
 
 class FoundLines(NamedTuple):
@@ -47,21 +46,30 @@ class LineIndex:
         self._seed = seed
         self._minimum = minimum_line_length
         rich = rows.hashes != 0
-        self._sieve = Sieve(rows.hashes[rich])
+        self._sieve = Sieve(rows.hashes[rich], seed)
         self._has_poor_lines = not rich.all()
 
     @property
     def nbytes(self) -> int:
         return self._sieve.nbytes + self.rows.nbytes
 
-    def find(self, data: bytes, offset: int = 0) -> FoundLines:
+    def sift(self, data: bytes, extensions: Beginnings) -> Sifted:
+        """The rows of a text in UTF-8 that may be lines, and those that may name a note by one of some extensions."""
+        return sift(data, self._sieve, extensions, minimum=self._minimum, poor=self._has_poor_lines)
+
+    def find(self, data: bytes, sifted: Sifted, offset: int = 0) -> FoundLines:
         """The distinctive lines among the rows of a text in UTF-8, which begins at `offset` of a longer one."""
         if not len(self.rows.keys) or (b"\n" not in data and not self._may_be_one(data)):
             return FoundLines()
-        rows = Rows.of(np.frombuffer(data, np.uint8))
-        behind_path = rows_behind_path(data, rows)
-        candidates = self._candidates(data, rows, behind_path)
-        starts, ends = rows.starts[candidates], rows.ends[candidates]
+        candidates = sifted.having(SIEVED | POOR | PREFIXED)
+        # Behind a path a row does not have the letters of the note's line.
+        some = sifted.having(PATH)
+        behind_path = [
+            row for row, span in zip(some.tolist(), sifted.at(some), strict=True) if _PATH.search(data, *span)
+        ]
+        if behind_path:
+            candidates = np.unique(np.append(candidates, behind_path))
+        starts, ends = sifted.starts[candidates], sifted.ends[candidates]
         for number in (ends - starts > _LONG_ROW).nonzero()[0].tolist():
             if not self._may_be_one(data[starts[number] : ends[number]]):
                 ends[number] = starts[number]
@@ -84,23 +92,6 @@ class LineIndex:
             return np.zeros(len(keys), np.bool_)
         have: NDArray[np.bool_] = self.rows.keys.take(np.searchsorted(self.rows.keys, keys), mode="clip") == keys
         return have
-
-    def _candidates(self, data: bytes, rows: Rows, behind_path: Sequence[int]) -> NDArray[np.int64]:
-        """The rows that the exact rule has to look at, ascending. Those behind a path are among them."""
-        letters = letters_of(data)
-        in_letters = Rows.of(np.frombuffer(letters, np.uint8))
-        counts = in_letters.ends - in_letters.starts
-        long = rows.ends - rows.starts >= self._minimum
-        rich = (long & (counts >= FEWEST_LETTERS)).nonzero()[0]
-        hashes = sieve_hashes(letters, in_letters.starts[rich], in_letters.ends[rich], self._seed)
-        candidates: NDArray[np.int64] = rich[self._sieve.passing(hashes)]
-        # Behind a prefix that has letters, a row does not have the letters of the note's line.
-        others = [*behind_path, *_rows_with(_LINE_NUMBER, data, rows)]
-        if b"|" in data and b"#" in data:
-            others += _rows_with(_HASH_LINE, data, rows)
-        if self._has_poor_lines:
-            others += (long & (counts < FEWEST_LETTERS)).nonzero()[0].tolist()
-        return np.unique(np.append(candidates, others)) if others else candidates
 
     def _exact(self, lines: Sequence[bytes], in_path: Sequence[int]) -> NDArray[np.uint64]:
         """The fingerprint by which the rule finds each line, if it does: as it stands first, then without one prefix.
@@ -140,14 +131,3 @@ def rows_behind_path(data: bytes, rows: Rows) -> list[int]:
         return []
     some = np.unique(np.searchsorted(rows.ends, places))
     return [row for row, span in zip(some.tolist(), rows.at(some), strict=True) if _PATH.search(data, *span)]
-
-
-def _rows_with(pattern: re.Pattern[bytes], data: bytes, rows: Rows) -> list[int]:
-    """The rows in which a pattern is found, ascending."""
-    found: list[int] = []
-    match = pattern.search(data)
-    while match:
-        row = int(np.searchsorted(rows.ends, match.start()))
-        found.append(row)
-        match = pattern.search(data, int(rows.ends[row]))
-    return found

@@ -12,15 +12,14 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memory.effort import Effort
 from memory.listings import FEWEST_NAMES, listing_rows
 from memory.name_windows import IDEOGRAPH, Window, in_foreign_url, may_begin_at, plain_path
-from memory.pieces import PIECE, matches, pieces
+from memory.pieces import matches
+from memory.sifting import Beginnings
 
 GENERIC_NAMES = frozenset({"readme.md", "index.md", "claude.md", "agents.md", "memory.md", "skill.md"})
 """Names that many folders have, and that clients' own prompts name: they count only with their path."""
@@ -36,8 +35,6 @@ _LAST_WORD = re.compile(r"[A-Za-z0-9_]*\Z")
 _ENDING = 6
 """Characters of the word before an extension that are looked at first."""
 _CLOSER = 20
-_SIGN = 2
-"""Bytes that may follow the first one of a sign of a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +47,6 @@ class NamedNote:
     root: str | None
     """The absolute folder of its source; None: it has none, or it is not known."""
     identity: str
-
-
-class Mention(NamedTuple):
-    """A note (its place in the list the finder was made from) named in the line `row` (from 0) of a text."""
-
-    row: int
-    note: int
-    listed: bool
-    """In a folder listing: known to exist, not spoken of."""
 
 
 type _Notes = tuple[int, ...]
@@ -119,56 +107,33 @@ class MentionFinder:
         alternatives = "|".join(sorted(map(re.escape, extensions), key=lambda one: (-len(one), one)))
         anchor = rf"\.(?>{alternatives})(?!{_NAME_GOES_ON})"
         self._anchor = re.compile(anchor, re.IGNORECASE if fold_paths else 0) if extensions else None
-        self._begin_extensions = _first_bytes(extensions, fold=fold_paths)
+        self.beginnings = _beginnings(extensions, fold=fold_paths)
+        """Without one of these, or `[[`, a row names no note."""
         lengths: dict[str, set[int]] = {}
         for name in chain(self._paths, self._bare):
             lengths.setdefault(_ending(name), set()).add(len(name))
         self._lengths = {ending: tuple(sorted(there, reverse=True)) for ending, there in lengths.items()}
         """What names end with -> how many characters those have that end so, the longest first."""
 
-    def find(self, text: str, effort: Effort | None = None) -> list[Mention]:
-        """Every mention in a text, by row (its lines are what newlines part), or as many as `effort` is enough for."""
-        effort = effort or Effort()
-        return [mention for first_row, piece in pieces(text) for mention in self._mentions_in(piece, first_row, effort)]
+    def named_in(self, row: str, effort: Effort) -> list[int]:
+        """The notes (by place) that one row of a text names, or as many as `effort` is enough for."""
+        return sorted({*self._files_in(row, effort), *self._links_in(row, effort)})
 
-    def signs(self, data: bytes) -> Iterator[NDArray[np.int64]]:
-        """Where a text has the sign of a name: `[[`, or the beginning of an extension. A stretch of it at a time."""
-        whole = np.frombuffer(data, np.uint8)
-        for start in range(0, len(data), PIECE):
-            there = whole[start : start + PIECE + _SIGN]
-            dots = (there == ord(".")).nonzero()[0]
-            for step, bytes_there in enumerate(self._begin_extensions, 1):
-                dots = dots[bytes_there[there[np.minimum(dots + step, len(there) - 1)]]]
-            brackets = (there[:-1] == ord("[")).nonzero()[0]
-            yield start + np.concatenate((dots, brackets[there[brackets + 1] == ord("[")]))
+    def listed(self, text: str, rows: Sequence[int]) -> set[int]:
+        """Which of some rows of a text, ascending, stand in a folder listing: what they name exists, nobody spoke of it."""
+        if not self._careful or len(lines := text.split("\n")) < FEWEST_NAMES:
+            return set()
+        return listing_rows(lines, rows, self._is_name)
 
-    def _mentions_in(self, text: str, first_row: int, effort: Effort) -> Iterator[Mention]:
-        found = sorted({*self._files_in(text, effort), *self._links_in(text, effort)})
-        if not found:
-            return
-        placed: dict[tuple[int, int], None] = {}
-        row = counted = 0
-        for offset, note in found:
-            row += text.count("\n", counted, offset)
-            counted = offset
-            placed[row, note] = None
-        listed: set[int] = set()
-        if self._careful and len(lines := text.split("\n")) >= FEWEST_NAMES:
-            listed = listing_rows(lines, (row for row, _ in placed), self._is_name)
-        for row, note in sorted(placed):
-            yield Mention(first_row + row, note, row in listed)
-
-    def _links_in(self, text: str, effort: Effort) -> Iterator[tuple[int, int]]:
+    def _links_in(self, text: str, effort: Effort) -> Iterator[int]:
         for link in matches(_WIKILINK, text) if "[[" in text else ():
             if not effort.spend(_CLOSER):
                 return
             inner = link[1]
             target = _AFTER_TARGET.split(inner, maxsplit=1)[0].rstrip("\\")
-            notes = self._linked.get(_fold_title(inner)) or self._linked.get(_fold_title(target)) or ()
-            for note in notes:
-                yield link.start(), note
+            yield from self._linked.get(_fold_title(inner)) or self._linked.get(_fold_title(target)) or ()
 
-    def _files_in(self, text: str, effort: Effort) -> Iterator[tuple[int, int]]:
+    def _files_in(self, text: str, effort: Effort) -> Iterator[int]:
         for anchor in matches(self._anchor, text) if self._anchor else ():
             start, end = anchor.span()
             lengths = self._lengths_of_names(text, start, end)
@@ -181,8 +146,7 @@ class MentionFinder:
             notes = self._named_by(near, text, end, lengths)
             if not notes and "%" in near.text:
                 notes = self._named_by(near.unquoted(), text, end, None)
-            for note in notes:
-                yield start, note
+            yield from notes
 
     def _lengths_of_names(self, text: str, start: int, end: int) -> Sequence[int] | None:
         """How long the names are that end with the word before `text[start:end]`, an extension. It costs next to nothing.
@@ -246,8 +210,7 @@ class MentionFinder:
         return path.casefold() if self._fold_paths else path
 
 
-def _first_bytes(extensions: Iterable[str], *, fold: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which bytes may be the first and the second one of an extension, by their value."""
+def _beginnings(extensions: Iterable[str], *, fold: bool) -> Beginnings:
     tables = np.zeros((2, 256), np.bool_)
     for extension in extensions:
         for form in (extension, extension.upper(), extension.lower()) if fold else (extension,):
@@ -256,7 +219,7 @@ def _first_bytes(extensions: Iterable[str], *, fold: bool) -> tuple[NDArray[np.b
             tables[1, rest[0] if rest else slice(None)] = True
     if fold:
         tables[:, 0x80:] = True  # `k` is also the sign for Kelvin
-    return tables[0], tables[1]
+    return Beginnings(tables[0].tobytes(), tables[1].tobytes())
 
 
 def _ending(name: str) -> str:

@@ -10,37 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 PIECE = 1 << 18
-"""Characters that are looked at in one go."""
+"""Bytes, or characters, that are looked at in one go."""
 _OVERLAP = 1 << 10
-
-
-class Piece(NamedTuple):
-    """`first_row` is the number of its first row in the text, from 0."""
-
-    first_row: int
-    text: str
-
-
-def pieces(text: str) -> Iterator[Piece]:
-    """A text cut at newlines, which belong to no piece: `PIECE` characters at most, or one row that is longer."""
-    row = 0
-    for start, end in _cuts(text, "\n"):
-        piece = text if end - start == len(text) else text[start:end]
-        yield Piece(row, piece)
-        row += piece.count("\n") + 1
-
-
-def _cuts[T: (str, bytes)](text: T, newline: T) -> Iterator[tuple[int, int]]:
-    start = 0
-    while len(text) - start > PIECE:
-        end = text.rfind(newline, start, start + PIECE)
-        if end < 0:
-            end = text.find(newline, start + PIECE)
-            if end < 0:
-                break
-        yield start, end
-        start = end + 1
-    yield start, len(text)
 
 
 def matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
@@ -78,9 +49,21 @@ class Joined:
         self._starts = np.append(0, np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1))
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
-        """`data` in pieces as those of a text, each with the place in `data` where it begins."""
-        for start, end in _cuts(self.data, b"\n"):
-            yield start, self.data if end - start == len(self.data) else self.data[start:end]
+        """`data` cut at newlines, which belong to no piece, each piece with the place in `data` where it begins.
+
+        A piece has `PIECE` bytes at most, or is one row that has more.
+        """
+        data = self.data
+        start = 0
+        while len(data) - start > PIECE:
+            end = data.rfind(b"\n", start, start + PIECE)
+            if end < 0:
+                end = data.find(b"\n", start + PIECE)
+                if end < 0:
+                    break
+            yield start, data[start:end]
+            start = end + 1
+        yield start, data[start:]  # not copied where it is the whole
 
     def texts_at(self, places: Sequence[int] | NDArray[np.int64]) -> list[int]:
         """The numbers of the texts in which some bytes of `data` are."""

@@ -136,7 +136,7 @@ class QuoteIndex:
             marks = np.flatnonzero(np.frombuffer(rows, np.uint8) == ord("\n"))
             row_ends = marks - np.arange(len(marks))
             plain = rows.translate(None, b"\n")
-            grams = self._shingler.search(b"".join((EDGE, plain, EDGE)), self.filter.may_have)
+            grams = self._shingler.search(b"".join((EDGE, plain, EDGE)), self.filter)
             which, found = self.store.matches(grams.keys)
             if not len(which):
                 continue
@@ -152,7 +152,7 @@ class QuoteIndex:
             yield from map(QuotedRows, owners[chosen].tolist(), *(column.tolist() for column in columns))
 
     def _quotes(self, numbers: Sequence[int], batch: bytes) -> Iterator[Quote]:
-        grams = self._shingler.search(batch, self.filter.may_have)
+        grams = self._shingler.search(batch, self.filter)
         which, rows = self.store.matches(grams.keys)
         if not len(which):
             return

@@ -117,6 +117,7 @@ class _Work:
         self._shortest = options.minimum_line_length
         # With few letters there is no quote, unless they are wide.
         self._wide = options.quotes
+        self._dull: set[str] = set()
         self._segments = [_Segment()]
         self._effort = Effort()
         self._begin()
@@ -173,7 +174,7 @@ class _Work:
 
     def add(self, where: str, value: Any, digest: bytes | None = None) -> None:
         result = ElementResult([], {})
-        strings = strings_of(value, result.reasons, shortest=self._shortest, wide=self._wide)
+        strings = strings_of(value, result.reasons, shortest=self._shortest, wide=self._wide, dull=self._dull)
         part = _Part(where, result, digest, strings)
         self._segments[-1].parts.append(part)
         self._look_for(part, strings.texts, holds_json=False)

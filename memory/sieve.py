@@ -20,7 +20,7 @@ _LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 IN_WHITE_SPACE = bytes(sorted(set("".join(filter(str.isspace, map(chr, range(0x3001)))).encode("utf-8")) - set(b"\n")))
 """Every byte of every white space that `str.split` knows, but the newline."""
 # Characters beyond ASCII lose some bytes to this, in notes and requests alike.
-_NOT_LETTERS = bytes(
+NOT_LETTERS = bytes(
     byte
     for byte in range(256)
     if byte in IN_WHITE_SPACE or byte in "→".encode() or (byte < 0x80 and byte not in _LETTERS and byte != ord("\n"))
@@ -29,7 +29,7 @@ _NOT_LETTERS = bytes(
 
 def letters_of(text: bytes) -> bytes:
     """The bytes of a text's letters, with its newlines: as many rows as the text has."""
-    return text.translate(None, _NOT_LETTERS)
+    return text.translate(None, NOT_LETTERS)
 
 
 def sieve_hashes(letters: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], seed: int) -> NDArray[np.uint32]:
@@ -56,29 +56,28 @@ def sieve_hashes(letters: bytes, starts: NDArray[np.int64], ends: NDArray[np.int
 class Sieve:
     """A set of sieve hashes as a bitmap (a Bloom filter): lets through all of them, and about one in 200 others."""
 
-    def __init__(self, hashes: NDArray[np.uint32]) -> None:
-        self._size = np.uint64(max(64, len(hashes) * _BITS_PER_LINE))
-        bits = np.zeros(int(self._size), np.bool_)
-        for place in self._places(hashes):
-            bits[place] = True
-        self._bits = np.packbits(bits, bitorder="little")
+    def __init__(self, hashes: NDArray[np.uint32], seed: int) -> None:
+        self.seed = seed
+        """That of the hashes."""
+        self.size = max(64, len(hashes) * _BITS_PER_LINE)
+        bits = np.zeros(self.size, np.bool_)
+        for number in range(len(_PROBES)):
+            bits[self._place(hashes, number)] = True
+        self.bits = np.packbits(bits, bitorder="little")
 
     def passing(self, hashes: NDArray[np.uint32]) -> NDArray[np.intp]:
         """Which of `hashes` (by position, ascending) may be in the set."""
         left = np.arange(len(hashes))
         for number in range(len(_PROBES)):
             place = self._place(hashes[left], number)
-            bit = (self._bits[place >> np.uint64(3)] >> (place & np.uint64(7)).astype(np.uint8)) & 1
+            bit = (self.bits[place >> np.uint64(3)] >> (place & np.uint64(7)).astype(np.uint8)) & 1
             left = left[bit.astype(np.bool_)]
         return left
 
     @property
     def nbytes(self) -> int:
-        return self._bits.nbytes
-
-    def _places(self, hashes: NDArray[np.uint32]) -> list[NDArray[np.uint64]]:
-        return [self._place(hashes, number) for number in range(len(_PROBES))]
+        return self.bits.nbytes
 
     def _place(self, hashes: NDArray[np.uint32], number: int) -> NDArray[np.uint64]:
         spread = (hashes.astype(np.uint64) + np.uint64(1)) * np.uint64(_PROBES[number])
-        return ((spread >> np.uint64(32)) * self._size) >> np.uint64(32)
+        return ((spread >> np.uint64(32)) * np.uint64(self.size)) >> np.uint64(32)

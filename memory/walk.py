@@ -83,28 +83,33 @@ class _Loose(tuple[str, ...]):
     __slots__ = ()
 
 
-def strings_of(root: Any, reasons: dict[str, None], *, shortest: int = 0, wide: bool = False) -> Strings:
+def strings_of(
+    root: Any,
+    reasons: dict[str, None],
+    *,
+    shortest: int = 0,
+    wide: bool = False,
+    dull: set[str] | None = None,
+) -> Strings:
     """The strings of a value, however deep it is nested, in no order; `reasons` gets what could not be looked at.
 
     Left out are those with less than `shortest` characters, unless a name or JSON may be in them, or `wide` is true and
-    some of their characters are not ASCII.
+    some of their characters are not ASCII. `dull` gets the keys that were left out; those in it are left out.
     """
     root = RepeatedKeys(list(root)) if isinstance(root, tuple) else _loose(root)  # of a form: its names and texts
     texts: list[str] = []
     holding: list[str] = []
     inner: dict[int, Any] = {}
-
-    def worth_a_look(text: str) -> bool:
-        return "." in text or "[[" in text or "\\" in text or (wide and not text.isascii())
-
-    values = [root]
-    level = 0
+    dull = set() if dull is None else dull
+    values, level = [root], 0
     while values:
         deeper: list[Any] = []
-        while values:
-            value = values.pop()
-            if isinstance(value, str):
-                if len(value) < shortest and not worth_a_look(value):
+        for value in values:  # to which what is in containers is added meanwhile
+            kind = type(value)
+            if kind is str:
+                if len(value) < shortest and not (  # `_may_tell`, without a call for each of thousands
+                    "." in value or "[[" in value or "\\" in value or (wide and not value.isascii())
+                ):
                     continue
                 if value[:1] not in _MAY_OPEN:
                     texts.append(value)
@@ -116,14 +121,24 @@ def strings_of(root: Any, reasons: dict[str, None], *, shortest: int = 0, wide: 
                         holding.append(value)
                         inner[id(value)] = json
                         deeper.append(json)
-            elif isinstance(value, dict):
-                keys = [key for key, _ in value.pairs] if isinstance(value, RepeatedKeys) else value
-                texts += [key for key in keys if len(key) >= shortest or worth_a_look(key)]
-                values += [one for _, one in value.pairs] if isinstance(value, RepeatedKeys) else value.values()
-            elif isinstance(value, list | _Loose):
+            elif kind is dict:
+                if not dull.issuperset(value):
+                    worth = [key for key in value if len(key) >= shortest or _may_tell(key, wide=wide)]
+                    texts += worth
+                    dull.update(value.keys() - worth)
+                values += value.values()
+            elif kind is RepeatedKeys:
+                texts += [key for key, _ in value.pairs if len(key) >= shortest or _may_tell(key, wide=wide)]
+                values += [one for _, one in value.pairs]
+            elif kind is list or kind is _Loose:
                 values += value
         values, level = deeper, level + 1
     return Strings(root, texts, holding, inner)
+
+
+def _may_tell(text: str, *, wide: bool) -> bool:
+    """Whether a short string may name a note, or hold JSON that does, or be a quote."""
+    return "." in text or "[[" in text or "\\" in text or (wide and not text.isascii())
 
 
 def _members(value: Any) -> Iterator[tuple[Any, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from memory import line_index, pieces
 from memory.index import NoteIndex
 from memory.lines import fingerprint, fingerprints
 from memory.notes import Note
-from memory.pieces import Piece, Rows
+from memory.pieces import Rows
 from memory.prints import LineFacts
 from memory.sieve import Sieve, letters_of, sieve_hashes
 from memory.tally import NOTHING
@@ -59,11 +60,11 @@ def test_white_space_of_every_kind(space: str) -> None:
 
 def test_a_sieve_lets_all_its_own_through_and_few_others() -> None:
     numbers = np.random.default_rng(1).integers(1, 1 << 32, 60_000, np.uint32)
-    sieve = Sieve(numbers[:10_000])
+    sieve = Sieve(numbers[:10_000], 7)
     assert sieve.passing(numbers[:10_000]).tolist() == list(range(10_000))
     assert len(sieve.passing(numbers[10_000:])) < 50_000 / 100
     assert sieve.nbytes == 20_000
-    assert Sieve(numbers[:0]).passing(numbers).tolist() == []
+    assert Sieve(numbers[:0], 7).passing(numbers).tolist() == []
 
 
 def test_sieve_hashes_are_of_the_letters_alone() -> None:
@@ -82,30 +83,32 @@ def test_fingerprints_are_those_of_the_lines_one_by_one() -> None:
     assert fingerprints(data, 9).tolist() == [fingerprint(line, 9) for line in lines]
 
 
-@given(st.text(alphabet="ab\n", max_size=40), st.integers(1, 12))
-def test_pieces_are_the_text_at_its_newlines(text: str, size: int) -> None:
+@given(st.lists(st.text(alphabet="ab\n", max_size=20), min_size=1, max_size=4), st.integers(1, 12))
+def test_pieces_are_the_texts_at_their_newlines(texts: list[str], size: int) -> None:
+    data = "\n".join(texts).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "PIECE", size)
-        cut = list(pieces.pieces(text))
-    assert "\n".join(piece.text for piece in cut) == text
-    lines = text.split("\n")
-    for piece in cut:
-        rows = piece.text.split("\n")
-        assert lines[piece.first_row : piece.first_row + len(rows)] == rows
-        assert len(piece.text) <= size or "\n" not in piece.text
+        cut = list(pieces.Joined([text.encode() for text in texts]).pieces())
+    assert b"\n".join(piece for _, piece in cut) == data
+    for start, piece in cut:
+        assert data[start : start + len(piece)] == piece
+        assert len(piece) <= size or b"\n" not in piece
 
 
 def test_a_text_longer_than_a_piece() -> None:
     filler = "filler\n" * 60_000
     text = f"{LINE}\n{filler}{NUMBERS}\n{filler}12\t{KANA}"
-    assert len(list(pieces.pieces(text))) == 4
-    assert list(pieces.pieces("short")) == [Piece(0, "short")]
     index = NoteIndex.build([note("a.md", LINE), note("b.md", NUMBERS), note("c.md", KANA)])
     joined = pieces.Joined([b"nothing here that is long enough", b"", text.encode(), b""])
-    places = [place for start, piece in joined.pieces() for place in index._lines.find(piece, start).at]
+    assert len(list(joined.pieces())) == 4
+    places = [place for start, piece in joined.pieces() for place in found_at(index, piece, start)]
     assert joined.texts_at(places) == [2, 2, 2]
     assert joined.rows_of(2, places) == [0, 60_001, 120_002]
     assert matched(index, text) == {"vault/a.md": 1, "vault/b.md": 1, "vault/c.md": 1}
+
+
+def found_at(index: NoteIndex, piece: bytes, start: int) -> Sequence[int]:
+    return index._lines.find(piece, index._lines.sift(piece, index._mentions.beginnings), start).at
 
 
 def test_the_exact_rule_looks_at_few_of_many_lines(monkeypatch: pytest.MonkeyPatch) -> None:

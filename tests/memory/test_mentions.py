@@ -5,13 +5,17 @@ from __future__ import annotations
 import unicodedata
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory.effort import Effort
 from memory.index import NoteIndex
 from memory.mentions import MentionFinder, NamedNote
 from memory.notes import Note
+from memory.sieve import Sieve
+from memory.sifting import NAMED, sift
 from tests.memory import reference
 
 ROOTS = {"vault": "/home/sam/vault"}
@@ -244,7 +248,17 @@ pieces = st.one_of(
 def test_the_finder_finds_what_the_reference_finds(named: list[tuple[str, str]], text: str) -> None:
     notes = [note(path, title=title) for path, title in named]
     roots = {"vault": "/v"}
-    found = {(row, notes[place].id) for row, place, _ in finder(notes, roots).find(text)}
+    data = text.encode("utf-8", "surrogatepass")
+    names = finder(notes, roots)
+    sifted = sift(data, Sieve(np.empty(0, np.uint32), 0), names.beginnings, minimum=24, poor=False)
+    row_of = {
+        start: row for row, start in enumerate(np.append(0, np.cumsum([len(one) + 1 for one in data.split(b"\n")])))
+    }
+    found = {
+        (row_of[begin], notes[place].id)
+        for begin, end in sifted.at(sifted.having(NAMED))
+        for place in names.named_in(data[begin:end].decode("utf-8", "surrogatepass"), Effort())
+    }
     assert found == reference.mentions(notes, text, roots)
 
 

@@ -1,0 +1,25 @@
+from collections.abc import Buffer
+
+def rows(
+    text: Buffer,
+    classes: Buffer,
+    first: Buffer,
+    second: Buffer,
+    bits: Buffer,
+    size: int,
+    seed: int,
+    minimum: int,
+    fewest: int,
+    poor: bool,
+    /,
+) -> bytes: ...
+def grams(
+    text: Buffer,
+    factors: Buffer,
+    scramble: int,
+    mixers: Buffer,
+    words: Buffer,
+    shift: int,
+    wide: Buffer | None,
+    /,
+) -> bytes: ...
