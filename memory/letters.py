@@ -14,15 +14,17 @@ import unicodedata
 
 import numpy as np
 
+from memory import native
+
 _LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _LOWER = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
 _NO_LETTERS = {
     kept: bytes(byte for byte in range(128) if byte not in _LETTERS and byte not in kept) for kept in (b"\0", b"\0\n")
 }
 
-# However many backslashes there are, each is looked at once: a run begins where there is none before it.
-_ESCAPED_SPACES = re.compile(rb"(?<!\\)\\++[nrt]")
-_ESCAPES = re.compile(rb"(?:(?<!\\)\\++u[0-9a-fA-F]{4})++")
+# However many backslashes there are, each is looked at once; a pattern that begins with one is searched for fast.
+_BACKSLASHES = re.compile(rb"\\\\*+(?:[nrt]|(u)|)")
+_ESCAPES = re.compile(rb"(?:\\u[0-9a-fA-F]{4})++")
 _CODE_UNITS = re.compile(rb"u(....)")
 _AMPERSANDS = re.compile(rb"&(?:amp;)++")
 _SIGN_ENTITIES = re.compile(rb"&(?:lt|gt|quot|apos|nbsp|#39|#x27);")
@@ -46,12 +48,19 @@ _JAPANESE_MARKS = (b"\xe3\x82\x99", b"\xe3\x82\x9a")
 
 def letters(text: bytes, *, rows: bool = False) -> bytes:
     """The letters of a text in UTF-8. NUL stays; `rows` also keeps each line feed: there are as many rows as before."""
+    if native.BUILT and (found := native.letters(text, rows)) is not None:
+        return found
+    return letters_with_python(text, rows=rows)
+
+
+def letters_with_python(text: bytes, *, rows: bool = False) -> bytes:
+    """As `letters`: where nothing was built, and where characters are made others."""
     if _comes_twice(b"/", text):
         text = _ADDRESS.sub(b"", text)
     if _comes_twice(b"[", text):
         text = _LINK.sub(_row_ends if rows else b"", text)
     if b"\\" in text:
-        text = _ESCAPED_SPACES.sub(b"", text)
+        text = _BACKSLASHES.sub(_last_if_escape, text)
         if b"\\u" in text:
             text = _ESCAPES.sub(_unescaped, text)
     if b"&" in text:
@@ -66,6 +75,10 @@ def letters(text: bytes, *, rows: bool = False) -> bytes:
 def encoded(text: str) -> bytes:
     """A string's UTF-8. Half of a surrogate pair is kept: JavaScript clients send one when they cut an emoji in two."""
     return text.encode("utf-8", "surrogatepass")
+
+
+def _last_if_escape(backslashes: re.Match[bytes]) -> bytes:
+    return b"\\u" if backslashes[1] else b""
 
 
 def _row_ends(link: re.Match[bytes]) -> bytes:

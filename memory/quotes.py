@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from memory import native
 from memory.gram_filter import GramFilter
 from memory.gram_store import GramStore
 from memory.grams import AROUND, EDGE, GRAM, NOTE_WINDOW, Positions, Shingler, different
@@ -35,6 +36,7 @@ _PIECE = 1 << 18
 _OVERLAP = 4_096
 """Bytes that two pieces of a text share, so that nothing is lost between them."""
 _APART = bytes(AROUND)
+_REST_OF_EDGE = EDGE[AROUND:]
 _ALIKE = np.array([max((~byte & (byte + 1)).bit_length() - 2, 0) for byte in range(255)] + [AROUND], np.intp)
 """For the bits of the letters beside a gram that are alike (1): how many letters are, counted from the lowest bit.
 
@@ -227,10 +229,14 @@ def _character(text: bytes, place: int) -> int:
 
 
 def _letters_of(texts: Sequence[bytes]) -> bytes:
-    joined = _APART.join(texts)
-    if np.count_nonzero(np.frombuffer(joined, np.uint8) == 0) > len(_APART) * (len(texts) - 1):
-        joined = _APART.join([text.replace(b"\0", b"") for text in texts])
-    return b"".join((EDGE, letters(joined), EDGE))
+    if native.BUILT:  # which takes texts as they come, so that few of them are in need of Python
+        plain = [letters(text if b"\0" not in text else text.replace(b"\0", b"")) for text in texts]
+    else:
+        joined = _APART.join(texts)
+        if np.count_nonzero(np.frombuffer(joined, np.uint8) == 0) > len(_APART) * (len(texts) - 1):
+            joined = _APART.join([text.replace(b"\0", b"") for text in texts])
+        plain = [letters(joined)]
+    return _APART.join((_REST_OF_EDGE, *plain, _REST_OF_EDGE))
 
 
 def _longest_runs(positions: NDArray[np.intp], groups: NDArray[np.intp]) -> NDArray[np.intp]:

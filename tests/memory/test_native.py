@@ -15,6 +15,7 @@ from memory import native, sifting
 from memory.gram_filter import GramFilter
 from memory.grams import EDGE, Shingler
 from memory.index import NoteIndex
+from memory.letters import letters, letters_with_python
 from memory.notes import Note
 from memory.pieces import Rows
 from memory.sieve import FEWEST_LETTERS, Sieve, letters_of, sieve_hashes
@@ -42,10 +43,10 @@ def test_it_is_built_where_there_is_a_compiler() -> None:
 @built
 @given(texts, st.lists(texts, max_size=3), st.integers(0, 2**32 - 1), st.integers(8, 40), st.booleans())
 def test_the_same_rows(data: bytes, notes: list[bytes], seed: int, minimum: int, poor: bool) -> None:
-    letters = letters_of(b"\n".join([*notes, ROW.encode()]))
-    rows = Rows.of(np.frombuffer(letters, np.uint8))
+    kept = letters_of(b"\n".join([*notes, ROW.encode()]))
+    rows = Rows.of(np.frombuffer(kept, np.uint8))
     rich = np.flatnonzero(rows.ends - rows.starts >= FEWEST_LETTERS)
-    sieve = Sieve(sieve_hashes(letters, rows.starts[rich], rows.ends[rich], seed), seed)
+    sieve = Sieve(sieve_hashes(kept, rows.starts[rich], rows.ends[rich], seed), seed)
     ours, theirs = (one(data, sieve, MD, minimum=minimum, poor=poor) for one in (sift, sift_with_numpy))
     assert [column.tolist() for column in ours] == [column.tolist() for column in theirs]
 
@@ -53,8 +54,8 @@ def test_the_same_rows(data: bytes, notes: list[bytes], seed: int, minimum: int,
 @pytest.mark.parametrize("sift", [pytest.param(sift, marks=built), sift_with_numpy])
 def test_what_speaks_for_a_row(sift: object) -> None:
     assert callable(sift)
-    letters = letters_of(ROW.encode())
-    sieve = Sieve(sieve_hashes(letters, np.array([0]), np.array([len(letters)]), 7), 7)
+    kept = letters_of(ROW.encode())
+    sieve = Sieve(sieve_hashes(kept, np.array([0]), np.array([len(kept)]), 7), 7)
     rows = {
         f"12\t> {ROW}": SIEVED,
         f"{ROW} And more": 0,
@@ -83,14 +84,14 @@ def test_what_speaks_for_a_row(sift: object) -> None:
     assert list(zip(*(column.tolist() for column in found), strict=True)) == expected
 
 
-letters = st.lists(
+gram_letters = st.lists(
     st.sampled_from([b"a", b"b", b"abcdefghijklmnop", b"q" * 40, b"\0", bytes(40), "字".encode(), b"\xe3", b"\xff"]),
     max_size=60,
 ).map(b"".join)
 
 
 @built
-@given(letters, st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 50]))
+@given(gram_letters, st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 50]))
 def test_the_same_grams(text: bytes, seed: int, repeated: int) -> None:
     shingler = Shingler(seed)
     padded = EDGE + text * (repeated + 1) + EDGE
@@ -144,3 +145,44 @@ def test_without_it_the_same_notes_are_found(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delattr(native, "rows", raising=False)
     assert sifting.native is native
     assert index.match(asked) == found
+
+
+strings = st.lists(
+    st.sampled_from(
+        ["a", "B", "http", "https", "://", "http://x.y/z?a=b)", "[[", "]]", "[", "]", "a" * 90, "x" * 200, "\\", "\\n", "\\u00e9",
+         "\\\\u00E9", "&", "amp;", "lt;", "&eacute;", "&x;", "é", "e\u0301", "→", "“", "\u00a0", "\u3000", "字", "が", "か\u3099",
+         "😀", "\ufe0f", "ｆ", "\ufb01", "\u0915", "\0", "\n", " ", "1", "u", "0041", "\u1e00", "\ufeff", "\ud83d", "/", ":"]
+    ),
+    max_size=14,
+).map(lambda parts: "".join(parts).encode("utf-8", "surrogatepass"))  # fmt: skip
+
+
+@built
+@given(strings, st.booleans())
+def test_the_same_letters(text: bytes, rows: bool) -> None:
+    found = native.letters(text, rows)
+    if found is not None:
+        assert found == letters_with_python(text, rows=rows)
+
+
+@built
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    {
+        "It's **so**, [[a|b]] at https://a.b/c?d=e#f: a\\n\\\\tb C:\\new “x” → 12": "itssoatabcewx",
+        "字が、é 😀\u3000\ufeff & a&b c;": "字が、é😀abc",
+        "[[[a]] [[b[c]] [[]] [[" + "x" * 201 + "]]": "bc" + "x" * 201,
+        "http:// https//a.b": "httphttpsab",
+    }.items(),
+)
+def test_letters_without_python(text: str, expected: str) -> None:
+    assert native.letters(text.encode(), False) == expected.encode()
+
+
+@built
+@pytest.mark.parametrize(
+    "text", ["caf\\u00e9", "&eacute;", "&amp;lt;", "e\u0301", "か\u3099", "\ufb01", "\u0915\u093c", "\u1e00"]
+)
+def test_letters_that_need_python(text: str) -> None:
+    assert native.letters(text.encode(), False) is None
+    assert letters(text.encode()) == letters_with_python(text.encode())
