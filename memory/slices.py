@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Any, NamedTuple, overload
 
 from memory.json_text import decode_value, end_of, guess_json
-from memory.spans import UNREAD, Element, KnownSpans, Run
+from memory.spans import SMALLEST, UNREAD, Element, KnownSpans, Run
 
 _WINDOW = 1 << 15
 _MOST_GUESSED = 8 << 20
 """Bytes that are decoded in one go, while no other thread can run: some 5 ms for each megabyte."""
-_NEW_SHARE = 8
-"""The rest of a body is decoded in one go when it has at most so many times the bytes that were new before."""
+_ENOUGH_NEW = SMALLEST
+"""Bytes of new elements in a row from which on the rest of a body is taken to be new, and decoded in one go."""
 _OBJECTS = 2
 """How deep objects are cut: Gemini's clients put the whole request into one."""
 _WHITE = re.compile(rb"[ \t\n\r]*")
@@ -100,7 +100,7 @@ class _Reader:
         self._place = self._byte = 0
         """Where the last value ended, in the window's text and in the data."""
         self._new = 0
-        """Bytes of the elements of arrays that were not known."""
+        """Bytes of the elements that were not known since the last one that was."""
         self._guess: Any = UNREAD
         """The rest of the body as a faster decoder sees it: each value has to be compared with its bytes."""
         self._guessed_from: tuple[tuple[str, ...], int] = (), 0
@@ -154,6 +154,7 @@ class _Reader:
                 parts += known
                 number += sum(part.length for part in known)
                 self._pass(end)
+                self._new = 0
             else:
                 value, end = self._element(at, path, number)
                 number += 1
@@ -170,7 +171,7 @@ class _Reader:
         """An element of an array: its value, and the byte after it."""
         data = self._data
         left = len(data) - at
-        if self._guess is UNREAD and self._new * _NEW_SHARE > left <= _MOST_GUESSED:
+        if self._guess is UNREAD and self._new >= _ENOUGH_NEW and left <= _MOST_GUESSED:
             before = b"".join([b"{%s:" % json.dumps(key).encode() for key in path])
             self._guess, self._guessed_from = guess_json(b"%s[%s" % (before, data[at:])), (path, number)
         if self._guess is not UNREAD:
