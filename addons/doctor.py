@@ -41,6 +41,7 @@ def doctor(file: Path | None, *, as_json: bool) -> int:
 def _checks(file: Path | None) -> Iterator[Check]:
     yield Check("Python", "fine", platform.python_version())
     yield from checks.packages()
+    yield checks.scanning()
     try:
         config = load_config(file)
     except ConfigError as error:

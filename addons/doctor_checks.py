@@ -24,9 +24,10 @@ from addons.certificates import CA, Certificates, certificates_in
 from addons.config import Address, Config
 from addons.env import COMMANDS
 from addons.launcher import claim_ports
+from addons.makers import StartError
 from addons.presence import Presence
 from addons.providers import ProviderTable
-from addons.suite import StartError
+from memory import native
 from memory.note_library import Snapshot
 
 type State = Literal["fine", "note", "wrong"]
@@ -69,6 +70,14 @@ def packages() -> Iterator[Check]:
     else:
         versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("mitmemory", "mitmproxy"))
         yield Check("Packages", "fine", versions)
+
+
+def scanning() -> Check:
+    """Whether the innermost loops are in C."""
+    if native.BUILT:
+        return Check("Scanning", "fine", "in C")
+    mend = "install a C compiler (Debian: `apt-get install gcc python3-dev`), then mitmemory anew"
+    return Check("Scanning", "note", "without C, which takes longer", mend)
 
 
 def ports(config: Config, suite: Presence | None) -> Check:

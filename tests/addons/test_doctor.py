@@ -24,8 +24,9 @@ from addons.demo.authority import AuthorityPaths
 from addons.doctor_checks import Check
 from addons.presence import Presence
 from addons.providers import ProviderConfig, ProviderTable
+from memory import native
 from tests.addons.conftest import configuration
-from tests.harness import MITMEMORY, RawUpstream, SuiteProcess, free_port
+from tests.harness import MITMEMORY, RawUpstream, SuiteProcess, free_port, mitmemory
 
 NOW = datetime.now(UTC)
 PROXY = "127.0.0.1:8080"
@@ -131,6 +132,14 @@ def test_a_certificate_of_another_authority(certificates: Certificates, authorit
 
 
 # ---- packages
+
+
+def test_scanning_without_c_is_slower_and_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "BUILT", True)
+    assert (checks.scanning().state, checks.scanning().mend) == ("fine", "")
+    monkeypatch.setattr(native, "BUILT", False)
+    assert checks.scanning().state == "note"
+    assert "C compiler" in checks.scanning().mend
 
 
 def test_the_packages_are_those_that_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,10 +271,7 @@ def test_the_certificate_alone_where_the_roots_are_replaced(certificates: Certif
 
 def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    command = [str(MITMEMORY), "doctor", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, env=clean | {"COLUMNS": "200"} | environ
-    )
+    return mitmemory("doctor", *arguments, environ=clean | {"COLUMNS": "200"} | environ)
 
 
 def test_a_running_suite_and_its_shell(
