@@ -10,9 +10,14 @@ tool, the call is held back, run here, and the conversation goes on with its res
     keys        what an answer is found again by, when its client sends it back
     histories   where answers stand in a history, and what each follows
     usage       what several answers cost together
+    weaving     what all weaves do alike: they hear answers, and go on with a request
+    message_lists      what is alike in requests that are lists of messages
     anthropic, openai_chat, openai_responses, gemini      one dialect each, with its files beside it
     dialects    which protocols there are
     offer       the stage that adds the tool to a request
     searcher    the search itself, under the rules, and what it hands over as exposure
-    answering   the loop: attempts, searches, and what the client sees of it
+    heads       whether an answer is a stream, or one document
+    without_tool       what is sent where a provider refuses the tool
+    telling     what the client gets, and that its stream is kept alive
+    answering   the loop: attempts and searches in turns
 """

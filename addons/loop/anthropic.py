@@ -8,11 +8,11 @@ from typing import Any
 from addons.loop.anthropic_weave import AnthropicWeave
 from addons.loop.dialect import Offered, Passage, Past, Request
 from addons.loop.events import json_text
-from addons.loop.keys import before_of, placed, print_of
-from addons.loop.places import Edit, Place, edited, elements, members, opened, with_element
+from addons.loop.message_lists import Told, keys_of, open_request
+from addons.loop.places import Edit, Place, edited, elements, is_object, members, with_element
 from addons.wire.shapes import member, objects, string
 from memory.conversations.recall_tool import RecallTool
-from memory.json_text import RepeatedKeys, decode_value
+from memory.json_text import decode_value
 
 _RUN_BY_CLIENTS = ("bash_", "text_editor_", "computer_", "memory_")
 """What the types of tools begin with that clients run, though their schema is the provider's."""
@@ -36,13 +36,11 @@ class AnthropicLoop:
 
 
 def _offer(text: str, tool: RecallTool, past: Past) -> Offered | None:
-    found, values = opened(text)
-    messages = values.get("messages")
-    if not _takes_tool(values, tool.name) or not isinstance(messages, list) or not all(map(_is_message, messages)):
+    request = open_request(text, _is_message)
+    if request is None or not _takes_tool(request.values, tool.name):
         return None
-    if not messages or messages[-1]["role"] == "assistant":
-        return None
-    *keys, before = _keys(messages)
+    found, values, messages = request
+    *keys, before = keys_of(messages, _said, _calls, _told)
     passages = list(_passages(messages, keys, past))
     history = _expansions(text, elements(text, found["messages"].start), messages, passages) if passages else ()
     offer = {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
@@ -67,7 +65,7 @@ def _takes_tool(values: dict[str, Any], name: str) -> bool:
 
 
 def _is_clients(tool: Any, name: str) -> bool:
-    if not isinstance(tool, dict) or isinstance(tool, RepeatedKeys) or tool.get("name") == name:
+    if not is_object(tool) or tool.get("name") == name:
         return False
     kind = tool.get("type")
     return kind in (None, "custom") or string(kind).startswith(_RUN_BY_CLIENTS)
@@ -75,29 +73,15 @@ def _is_clients(tool: Any, name: str) -> bool:
 
 def _is_message(message: Any) -> bool:
     return (
-        isinstance(message, dict)
-        and not isinstance(message, RepeatedKeys)
-        and isinstance(message.get("role"), str)
-        and isinstance(message.get("content"), str | list)
+        is_object(message) and isinstance(message.get("role"), str) and isinstance(message.get("content"), str | list)
     )
 
 
-def _keys(messages: Sequence[Any]) -> Iterator[str | None]:
-    """The key of each message that is an answer; at last what the answer to come is known by: the user's last message, and the
-    answer before that.
-    """
-    before, earlier = before_of((), ()), None
-    for message in messages:
-        content = message["content"]
-        if message["role"] == "assistant":
-            earlier = print_of(_said(content), _calls(content))
-            yield earlier and placed(before, earlier)
-            continue
-        if message["role"] == "user":
-            results = [string(one.get("tool_use_id")) for one in objects(content) if one.get("type") == "tool_result"]
-            before = before_of(_said(content), results, earlier)
-        yield None
-    yield before
+def _told(message: Any) -> Told | None:
+    results = (
+        string(one.get("tool_use_id")) for one in objects(message["content"]) if one.get("type") == "tool_result"
+    )
+    return Told(_said(message), results) if message["role"] == "user" else None
 
 
 def _passages(
@@ -148,11 +132,12 @@ def _spliced(text: str, place: Place, results: Sequence[str]) -> Edit:
     return Edit(Place(content.start + 1, content.start + 1), first + comma)
 
 
-def _calls(content: Any) -> list[str]:
-    return [string(block.get("id")) for block in objects(content) if block.get("type") == "tool_use"]
+def _calls(message: Any) -> list[str]:
+    return [string(block.get("id")) for block in objects(message["content"]) if block.get("type") == "tool_use"]
 
 
-def _said(content: Any) -> list[str]:
+def _said(message: Any) -> list[str]:
+    content = message["content"]
     if isinstance(content, str):
         return [content]
     return [string(block.get("text")) for block in objects(content) if block.get("type") == "text"]

@@ -93,15 +93,6 @@ class Answer:
     """The last events, from the stop reason on."""
     usage: Any = None
     stop_reason: Any = None
-    size: int = 0
-    """Bytes."""
-    is_over: bool = False
-    is_given_up: bool = False
-    """Nothing more of it is read."""
-    trouble: str | None = None
-    """Why it cannot be gone on from."""
-    document: bytes | None = None
-    """Itself, where it is no stream."""
 
     def add(self, block: Block, tool: str) -> None:
         self.blocks.append(block)
@@ -119,10 +110,7 @@ class Answer:
             raise ValueError("a block is no object")
         for block, place in zip(blocks, elements(document, found["content"].start), strict=True):
             self.add(Block(block, place.of(document)), tool)
-        self.usage, self.stop_reason, self.is_over = values.get("usage"), values.get("stop_reason"), True
-
-    def give_up(self, trouble: str) -> None:
-        self.trouble, self.is_given_up = trouble, True
+        self.usage, self.stop_reason = values.get("usage"), values.get("stop_reason")
 
     @property
     def shown(self) -> list[Block]:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from addons.loop.anthropic_blocks import Answer, Block
-from addons.loop.dialect import MOST_ANSWER, BrokenAnswerError, Hop, Passage
-from addons.loop.events import Event, EventSplitter, TooLongError, decoded, event_of, json_bytes, json_text
+from addons.loop.dialect import Hop, Passage
+from addons.loop.events import Event, decoded, json_bytes, json_text
 from addons.loop.keys import key_of
-from addons.loop.places import Edit, appended, edited, members
+from addons.loop.places import Edit, edited, members
 from addons.loop.usage import summed
+from addons.loop.weaving import Hearing, gone_on
 from addons.wire.shapes import member
 
 
@@ -22,7 +23,7 @@ class AnthropicWeave:
         self._before = before
         self._tool = tool
         self._answer = Answer()
-        self._splitter = EventSplitter()
+        self._hearing = Hearing()
         self._passed: list[str] = []
         """The messages that the client does not see."""
         self._shown: list[Block] = []
@@ -31,7 +32,6 @@ class AnthropicWeave:
         """Of earlier answers."""
         self._first: bytes | None = None
         """The first answer, where it is one document."""
-        self._owed = b""
         self._has_told = False
         """The provider's own error has been passed on."""
         self._passages: dict[str, Passage] = {}
@@ -41,40 +41,15 @@ class AnthropicWeave:
         return json_bytes({"type": "ping"}, "ping")
 
     def feed(self, data: bytes) -> bytes:
-        answer, given, self._owed = self._answer, [self._owed], b""
-        answer.size += len(data)
-        if answer.size > MOST_ANSWER:
-            answer.give_up("it is too long")
-        if not answer.is_given_up:
-            try:
-                given.extend(self._take(event) for event in self._splitter.feed(data))
-            except TooLongError:
-                answer.give_up("an event of it is too long")
-        return b"".join(given)
+        return self._hearing.feed(data, self._take)
 
     def whole(self, data: bytes) -> None:
-        answer = self._answer
-        answer.document = data
-        if self._is_later and self._first is None:
-            answer.trouble = "it is one document after a stream"
-            return
-        try:
-            answer.read(data.decode(), self._tool)
-        except (ValueError, RecursionError):
-            answer.trouble = "it is no message"
+        self._hearing.whole(data, self._read)
 
     def over(self) -> Hop:
-        answer = self._answer
-        if answer.document is None and (rest := self._splitter.rest()):
-            event = event_of(rest)
-            if not self._is_woven or decoded(event.data) is not None:
-                self._owed += self._take(event)
-        trouble = answer.trouble or (None if answer.is_over else "it ended before it was over")
-        if trouble is None:
-            return Hop(answer.asks(), answer.calls_others)
-        if self._is_woven or answer.is_given_up:
-            raise BrokenAnswerError(trouble)
-        return Hop()  # the client gets what came, as it would without the loop
+        self._hearing.end(self._take, self._is_woven)
+        good = self._hearing.is_good(self._is_woven)
+        return Hop(self._answer.asks(), self._answer.calls_others) if good else Hop()
 
     def go_on(self, results: Mapping[str, str]) -> str:
         answer = self._answer
@@ -82,34 +57,29 @@ class AnthropicWeave:
         said = answer.message({ask.id for ask in asks})
         answers = ",".join(_result(ask.id, results.get(ask.id, "")) for ask in asks)
         hidden = [*([said] if said else []), f'{{"role":"user","content":[{answers}]}}']
-        try:
-            messages = members(self._body)["messages"]
-            self._body = edited(self._body, [appended(self._body, messages, hidden)])
-        except (ValueError, KeyError, RecursionError):
-            raise BrokenAnswerError("its request cannot be gone on with") from None
-        if not self._is_later:
-            self._first = answer.document
+        self._body = gone_on(self._body, "messages", hidden)
+        if not self._hearing.is_later:
+            self._first = self._hearing.document
         self._passed += hidden
         self._shown += answer.shown
         self._usage = summed(self._usage, answer.usage)
-        if self._owed:
-            self._owed += b"\n\n"  # it had no end of its own
-        self._answer, self._splitter = Answer(), EventSplitter()
+        self._answer = Answer()
+        self._hearing.begin_next()
         return self._body
 
     def finish(self, results: Mapping[str, str]) -> bytes:
-        answer = self._answer
-        if not self._is_woven:
-            return self._owed + (answer.document or b"".join(event.raw for event, _ in answer.held))
+        answer, hearing = self._answer, self._hearing
+        if not self._is_woven():
+            return hearing.as_it_came(event for event, _ in answer.held)
         answered = {ask.id: results[ask.id] for ask in answer.asks() if ask.id in results}
         self._passages = self._passage(answered)
         usage = summed(self._usage, answer.usage)
         stop = answer.stop_reason
         if stop == "tool_use" and not answer.calls_others:
             stop = "end_turn"
-        if answer.document is not None:
-            return self._one_document(answer.document.decode(), usage, stop)
-        return self._owed + b"".join(_last(event, value, usage, stop) for event, value in answer.held)
+        if hearing.document is not None:
+            return self._one_document(hearing.document.decode(), usage, stop)
+        return hearing.owed + b"".join(_last(event, value, usage, stop) for event, value in answer.held)
 
     def passages(self) -> Mapping[str, Passage]:
         return self._passages
@@ -119,14 +89,12 @@ class AnthropicWeave:
             return b""
         return json_bytes({"type": "error", "error": {"type": kind, "message": message}}, "error")
 
-    @property
-    def _is_later(self) -> bool:
-        return bool(self._passed)
-
-    @property
     def _is_woven(self) -> bool:
         """Whether the client sees anything but the very answer."""
-        return self._is_later or bool(self._answer.hidden)
+        return self._hearing.is_later or bool(self._answer.hidden)
+
+    def _read(self, document: str) -> None:
+        self._answer.read(document, self._tool)
 
     def _take(self, event: Event) -> bytes:
         """What the client gets of an event."""
@@ -134,23 +102,23 @@ class AnthropicWeave:
         match member(value, "type"):
             case "message_start":
                 answer.usage = _brought_up(answer.usage, member(value, "message", "usage"))
-                if self._is_later:
+                if self._hearing.is_later:
                     return b""
             case "content_block_start" | "content_block_delta" | "content_block_stop" if not answer.held:
                 return self._take_block(event, value)
             case "message_delta":
                 answer.usage = _brought_up(answer.usage, value.get("usage"))
                 answer.stop_reason = member(value, "delta", "stop_reason") or answer.stop_reason
-                answer.is_over = True
+                self._hearing.is_over = True
                 answer.held.append((event, value))
                 return b""
             case "message_stop":
-                answer.is_over = True
+                self._hearing.is_over = True
                 answer.held.append((event, value))
                 return b""
             case "error":
-                answer.trouble = "the provider broke it off"
-                if self._is_woven:
+                self._hearing.trouble = "the provider broke it off"
+                if self._is_woven():
                     self._has_told = True
                     return event.raw
         if answer.held:

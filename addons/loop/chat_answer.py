@@ -69,18 +69,6 @@ class ChatAnswer:
     """What other servers add to a message and want back, such as what was thought."""
     usage: Any = None
     stop_reason: str | None = None
-    size: int = 0
-    """Bytes."""
-    is_over: bool = False
-    is_given_up: bool = False
-    """Nothing more of it is read."""
-    trouble: str | None = None
-    """Why it cannot be gone on from."""
-    document: bytes | None = None
-    """Itself, where it is no stream."""
-
-    def give_up(self, trouble: str) -> None:
-        self.trouble, self.is_given_up = trouble, True
 
     def add(self, message: dict[str, Any], tool: str) -> list[Call]:
         """Take a message, or a piece of one. Gives the calls that its pieces of calls belong to."""

@@ -7,16 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from addons.loop.chat_answer import Call, ChatAnswer, as_part, grown
-from addons.loop.dialect import MOST_ANSWER, BrokenAnswerError, Hop, Passage
-from addons.loop.events import Event, EventSplitter, TooLongError, decoded, event_bytes, event_of, json_bytes, json_text
+from addons.loop.dialect import Hop, Passage
+from addons.loop.events import DONE, Event, decoded, event_bytes, json_bytes, json_text
 from addons.loop.keys import key_of
-from addons.loop.places import appended, edited, members
 from addons.loop.usage import summed
+from addons.loop.weaving import Hearing, gone_on
 from addons.wire.shapes import member, objects, string
 
 _NAMED = ("id", "created", "model")
 """What is the same in all chunks of an answer."""
-_DONE = "[DONE]"
 _BREAK = "\n\n"
 """Between the texts of two answers, which are one to the client."""
 
@@ -29,7 +28,7 @@ class ChatWeave:
         self._before = before
         self._tool = tool
         self._answer = ChatAnswer()
-        self._splitter = EventSplitter()
+        self._hearing = Hearing()
         self._calls: list[Call] = []
         """Of the pieces of calls in an answer that is one document."""
         self._waiting: deque[tuple[Event, Any, list[Call]]] = deque()
@@ -43,7 +42,6 @@ class ChatWeave:
         """Of earlier answers."""
         self._named: dict[str, Any] = {}
         self._needs_break = False
-        self._owed = b""
         self._has_told = False
         """The provider's own error has been passed on."""
         self._names = (f"recall_{number}" for number in range(1, 1 << 30))
@@ -54,78 +52,46 @@ class ChatWeave:
         return b": ping\n\n"
 
     def feed(self, data: bytes) -> bytes:
-        answer, given, self._owed = self._answer, [self._owed], b""
-        answer.size += len(data)
-        if answer.size > MOST_ANSWER:
-            answer.give_up("it is too long")
-        if not answer.is_given_up:
-            try:
-                given.extend(self._take(event) for event in self._splitter.feed(data))
-            except TooLongError:
-                answer.give_up("an event of it is too long")
-        return b"".join(given)
+        return self._hearing.feed(data, self._take)
 
     def whole(self, data: bytes) -> None:
-        answer = self._answer
-        answer.document = data
-        value = _document(data)
-        message = member(_choice(value), "message")
-        if self._earlier and self._earlier[0].document is None:
-            answer.trouble = "it is one document after a stream"
-        elif not isinstance(message, dict) or value.get("error"):
-            answer.trouble = "it is no completion"
-        else:
-            self._calls = answer.add(message, self._tool)
-            self._note(value)
-            answer.is_over = True
+        self._hearing.whole(data, self._read)
 
     def over(self) -> Hop:
-        answer = self._answer
-        if answer.document is None and (rest := self._splitter.rest()):
-            event = event_of(rest)
-            if not self._is_woven or decoded(event.data) is not None or event.data == _DONE:
-                self._owed += self._take(event)
+        answer, hearing = self._answer, self._hearing
+        hearing.end(self._take, self._is_woven)
         answer.decide(self._names)
-        self._owed += self._let_go()
-        trouble = answer.trouble or (None if answer.is_over else "it ended before it was over")
-        if trouble is None:
-            return Hop(answer.asks(), bool(answer.shown))
-        if self._is_woven or answer.is_given_up:
-            raise BrokenAnswerError(trouble)
-        return Hop()  # the client gets what came, as it would without the loop
+        hearing.owed += self._let_go()
+        return Hop(answer.asks(), bool(answer.shown)) if hearing.is_good(self._is_woven) else Hop()
 
     def go_on(self, results: Mapping[str, str]) -> str:
         answer = self._answer
         asks = answer.asks()
         said = answer.message({ask.id for ask in asks})
         hidden = [*([said] if said else []), *(_result(ask.id, results.get(ask.id, "")) for ask in asks)]
-        try:
-            messages = members(self._body)["messages"]
-            self._body = edited(self._body, [appended(self._body, messages, hidden)])
-        except (ValueError, KeyError, RecursionError):
-            raise BrokenAnswerError("its request cannot be gone on with") from None
-        if self._owed:
-            self._owed += b"\n\n"  # it had no end of its own
-        self._owed += b"".join(self._told_of(*held, stop=None) for held in self._held)
+        self._body = gone_on(self._body, "messages", hidden)
+        said_last = b"".join(self._told_of(*held, stop=None) for held in self._held)
+        self._hearing.begin_next()
+        self._hearing.owed += said_last
         self._needs_break = self._needs_break or any(answer.texts)
         self._passed += hidden
         self._earlier.append(answer)
         self._usage = summed(self._usage, answer.usage)
-        self._answer, self._splitter, self._held = ChatAnswer(), EventSplitter(), []
+        self._answer, self._held = ChatAnswer(), []
         return self._body
 
     def finish(self, results: Mapping[str, str]) -> bytes:
-        answer = self._answer
-        if not self._is_woven:
-            return self._owed + (answer.document or b"".join(event.raw for event, *_ in self._held))
+        answer, hearing = self._answer, self._hearing
+        if not self._is_woven():
+            return hearing.as_it_came(event for event, *_ in self._held)
         answered = {ask.id: results[ask.id] for ask in answer.asks() if ask.id in results}
         self._passages = self._passage(answered)
         stop = answer.stop_reason
         if stop in ("tool_calls", "function_call") and not answer.shown:
             stop = "stop"
-        if answer.document is not None:
-            return self._one_document(_document(answer.document), stop)
-        return self._owed + b"".join(self._told_of(*held, stop=stop) for held in self._held)
+        if hearing.document is not None:
+            return self._one_document(decoded(hearing.document.decode()), stop)
+        return hearing.owed + b"".join(self._told_of(*held, stop=stop) for held in self._held)
 
     def passages(self) -> Mapping[str, Passage]:
         return self._passages
@@ -134,24 +100,31 @@ class ChatWeave:
         if self._has_told:
             return b""
         error = {"message": message, "type": kind, "param": None, "code": None}
-        return json_bytes({"error": error}) + event_bytes(_DONE)
+        return json_bytes({"error": error}) + event_bytes(DONE)
 
-    @property
     def _is_woven(self) -> bool:
         """Whether the client sees anything but the very answer."""
-        return bool(self._passed or self._answer.hidden)
+        return self._hearing.is_later or bool(self._answer.hidden)
+
+    def _read(self, document: str) -> None:
+        value = decoded(document)
+        message = member(_choice(value), "message")
+        if not isinstance(message, dict) or value.get("error"):
+            raise ValueError("no completion")
+        self._calls = self._answer.add(message, self._tool)
+        self._note(value)
 
     def _take(self, event: Event) -> bytes:
         """What the client gets of an event and of those that waited for it."""
         answer, value = self._answer, decoded(event.data)
-        answer.is_over = answer.is_over or event.data == _DONE
+        self._hearing.is_over |= event.data == DONE
         delta, calls = member(_choice(value), "delta"), []
         if isinstance(delta, dict):
             calls = answer.add(delta, self._tool)
         if isinstance(value, dict):
             self._note(value)
             if value.get("error"):
-                answer.trouble = "the provider broke it off"
+                self._hearing.trouble = "the provider broke it off"
         self._waiting.append((event, value, calls))
         return self._let_go()
 
@@ -166,18 +139,20 @@ class ChatWeave:
         usage = value.get("usage") or member(value, "x_groq", "usage")
         answer.usage = usage if isinstance(usage, dict) else answer.usage
         if stop := string(member(_choice(value), "finish_reason")):
-            answer.stop_reason, answer.is_over = stop, True
-        if not self._passed:
+            answer.stop_reason, self._hearing.is_over = stop, True
+        if not self._hearing.is_later:
             self._named |= {key: value[key] for key in _NAMED if value.get(key) and not self._named.get(key)}
 
     def _show(self, event: Event, value: Any, calls: list[Call]) -> bytes:
-        if member(value, "error") and self._is_woven:
+        if member(value, "error") and self._is_woven():
             self._has_told = True
             return event.raw
-        if self._held or event.data == _DONE or member(_choice(value), "finish_reason"):
+        if self._held or event.data == DONE or member(_choice(value), "finish_reason"):
             self._held.append((event, value, calls))
             return b""
-        if not self._passed and not any(call.is_hidden or self._answer.index(call) != call.index for call in calls):
+        if not self._hearing.is_later and not any(
+            call.is_hidden or self._answer.index(call) != call.index for call in calls
+        ):
             return event.raw
         return self._told_of(event, value, calls, stop=None)
 
@@ -187,7 +162,7 @@ class ChatWeave:
         if choice is None:
             return self._aside(event, value, is_last=stop is not None)
         delta = dict(choice["delta"]) if isinstance(choice.get("delta"), dict) else {}
-        if self._passed:
+        if self._hearing.is_later:
             delta.pop("role", None)
         if calls:
             delta["tool_calls"] = self._shown(delta["tool_calls"], calls)
@@ -257,13 +232,6 @@ class ChatWeave:
             message["tool_calls"] = shown
         told = {**last, **self._named, "choices": [{**choice, "message": message, "finish_reason": stop}]}
         return json_text(self._counted(told, is_last=True)).encode()
-
-
-def _document(data: bytes) -> Any:
-    try:
-        return decoded(data.decode())
-    except ValueError:
-        return None
 
 
 def _choice(value: Any) -> dict[str, Any] | None:

@@ -54,7 +54,6 @@ class Request:
     """A request as its client sent it. `path` is as in the request line, with its query; `text` is its JSON."""
 
     path: str
-    headers: Mapping[str, str]
     text: str
 
 
@@ -62,7 +61,7 @@ class Request:
 class Offered:
     """A request that offers the tool, its history as it really was.
 
-    `without_tool` is what is sent once more where a provider may refuse the tool, and does (status 400); None: it will not.
+    `without_tool` is what is sent once more where a provider may refuse the tool, and does (`answering.REFUSED`); None: it will not.
     """
 
     text: str
@@ -120,7 +119,7 @@ class Weave(Protocol):
 
     def go_on(self, results: Mapping[str, str]) -> str:
         """The body of the next request: the one before, the hidden turn verbatim (signed thinking, signatures), and the
-        result of each ask (id -> text).
+        result of each ask (id -> text). Raises BrokenAnswerError where that body is none that can be gone on with.
         """
 
     def finish(self, results: Mapping[str, str]) -> bytes:

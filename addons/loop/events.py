@@ -14,6 +14,9 @@ MOST_EVENT = 32 * 1024 * 1024
 MOST_DEPTH = 200
 """How deep the JSON of an event may be nested."""
 
+DONE = "[DONE]"
+"""The data of the event that some streams end with."""
+
 # Atomic, so that a CRLF never counts as two ends of a line.
 _END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -73,6 +76,11 @@ def event_of(raw: bytes) -> Event:
         elif field == "event":
             name = value
     return Event(raw, name, "\n".join(data) if data else None)
+
+
+def is_whole(event: Event) -> bool:
+    """Whether nothing is missing of an event but, perhaps, its blank line."""
+    return event.data == DONE or decoded(event.data) is not None
 
 
 def event_bytes(data: str, name: str | None = None) -> bytes:

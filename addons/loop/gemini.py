@@ -12,10 +12,10 @@ from addons.loop.gemini_parts import call_of, calls, content, either, is_call_of
 from addons.loop.gemini_weave import GeminiWeave
 from addons.loop.histories import answers, befores
 from addons.loop.keys import before_of, key_of
-from addons.loop.places import Edit, Place, appended, edited, elements, members, with_element
+from addons.loop.places import Edit, Place, appended, edited, elements, is_object, members, opened, with_element
 from addons.wire.shapes import items, member, objects
 from memory.conversations.recall_tool import RecallTool
-from memory.json_text import RepeatedKeys, decode_value
+from memory.json_text import decode_value
 
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
 _IN_A_FORM = ("responseSchema", "responseJsonSchema", "_responseJsonSchema", "responseFormat")
@@ -43,8 +43,7 @@ class GeminiLoop:
 
 
 def _offer(text: str, tool: RecallTool, past: Past, *, is_streamed: bool) -> Offered | None:
-    found = members(text)
-    values = {key: decode_value(text, place.start)[0] for key, place in found.items()}
+    found, values = opened(text)
     contents = values.get("contents")
     if (
         not isinstance(contents, list)
@@ -86,7 +85,7 @@ def _takes_tool(values: Mapping[str, Any], name: str) -> bool:
 
 def _is_clients(tool: Any, name: str) -> bool:
     """Whether a tool holds functions of the client's and nothing else, none of that name."""
-    if not isinstance(tool, dict) or isinstance(tool, RepeatedKeys):
+    if not is_object(tool):
         return False
     declared = [value for key, value in tool.items() if key in _DECLARATIONS]
     others = [value for key, value in tool.items() if key not in _DECLARATIONS]
@@ -111,7 +110,7 @@ def _addition(text: str, found: Mapping[str, Place], declaration: str) -> Edit:
 
 
 def _is_content(one: Any) -> bool:
-    return isinstance(one, dict) and not isinstance(one, RepeatedKeys) and isinstance(one.get("parts"), list | None)
+    return is_object(one) and isinstance(one.get("parts"), list | None)
 
 
 def _is_models(one: Any) -> bool:

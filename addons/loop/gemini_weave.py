@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from addons.loop.dialect import MOST_ANSWER, Ask, BrokenAnswerError, Hop, Passage
-from addons.loop.events import Event, EventSplitter, TooLongError, decoded, event_bytes, event_of, json_bytes, json_text
+from addons.loop.dialect import Ask, Hop, Passage
+from addons.loop.events import Event, event_bytes, json_bytes, json_text
 from addons.loop.gemini_parts import Chunk, Part, call_of, calls, content, is_call_of, read_chunk, result, said
 from addons.loop.keys import key_of
-from addons.loop.places import Edit, appended, edited, members
+from addons.loop.places import Edit, edited
 from addons.loop.usage import counted, summed
+from addons.loop.weaving import NOT_RUN, Hearing, gone_on
 from addons.wire.shapes import member, string
-
-NOT_RUN = "This search was not run."
-"""The result of a call that the answer ended with: the model is sent its own calls again, and each needs one."""
 
 _OF_THE_FIRST = ("responseId", "modelVersion")
 
@@ -33,16 +31,6 @@ class Answer:
     held: list[tuple[Event, Chunk | None, Sequence[Part]]] = field(default_factory=list)
     """The last events, with the parts that the client has not got yet."""
     document: Chunk | None = None
-    raw: bytes | None = None
-    """The document as it came."""
-    size: int = 0
-    is_over: bool = False
-    trouble: str | None = None
-    is_given_up: bool = False
-    """Not all of it has been read."""
-
-    def give_up(self, trouble: str) -> None:
-        self.trouble, self.is_given_up = trouble, True
 
     def add(self, chunk: Chunk, tool: str) -> list[Part]:
         """Takes the parts of a chunk; gives those that the client sees."""
@@ -68,7 +56,7 @@ class GeminiWeave:
         self._before = before
         self._tool = tool
         self._answer = Answer()
-        self._splitter = EventSplitter()
+        self._hearing = Hearing()
         self._passed: list[str] = []
         """The contents that the client does not see."""
         self._shown: list[Part] = []
@@ -77,8 +65,6 @@ class GeminiWeave:
         """Of earlier answers."""
         self._named: dict[str, str] = {}
         """What the first answer is called, as JSON."""
-        self._is_document = False
-        self._owed = b""
         self._passages: dict[str, Passage] = {}
 
     @property
@@ -87,70 +73,39 @@ class GeminiWeave:
         return b"\n\n"
 
     def feed(self, data: bytes) -> bytes:
-        answer, given, self._owed = self._answer, [self._owed], b""
-        answer.size += len(data)
-        if answer.size > MOST_ANSWER:
-            answer.give_up("it is too long")
-        if self._is_document:
-            answer.give_up("it is a stream after one document")
-        if not answer.is_given_up:
-            given.append(self._taken(self._splitter.feed(data)))
-        return b"".join(given)
+        return self._hearing.feed(data, self._take)
 
     def whole(self, data: bytes) -> None:
-        answer = self._answer
-        answer.raw, answer.is_over = data, True
-        try:
-            answer.document = read_chunk(data.decode())
-        except (ValueError, RecursionError):
-            answer.trouble = "it is no answer"
-            return
-        answer.add(answer.document, self._tool)
-        self._name(answer.document)
-        if self._is_later and (not self._is_document or not answer.document.candidate):
-            answer.trouble = "it is another answer than the first"
+        self._hearing.whole(data, self._read)
 
     def over(self) -> Hop:
-        answer = self._answer
-        if answer.raw is None and (rest := self._splitter.rest()):
-            event = event_of(rest)
-            if not self._is_woven or decoded(event.data) is not None:
-                self._owed += self._taken([event])
-        trouble = answer.trouble or (None if answer.is_over else "it ended before it was over")
-        if trouble is None:
-            asks = self._asks() if answer.finish_reason == "STOP" else ()
-            return Hop(asks, any(call_of(part.value) is not None for part in answer.shown))
-        if self._is_woven or answer.is_given_up:
-            raise BrokenAnswerError(trouble)
-        return Hop()  # the client gets what came, as it would without the loop
+        self._hearing.end(self._take, self._is_woven)
+        if not self._hearing.is_good(self._is_woven):
+            return Hop()
+        asks = self._asks() if self._answer.finish_reason == "STOP" else ()
+        return Hop(asks, any(call_of(part.value) is not None for part in self._answer.shown))
 
     def go_on(self, results: Mapping[str, str]) -> str:
         answer = self._answer
         hidden = [content("model", answer.sendable()), content("user", self._results(results, ""))]
-        try:
-            contents = members(self._body)["contents"]
-            self._body = edited(self._body, [appended(self._body, contents, hidden)])
-        except (ValueError, KeyError, RecursionError):
-            raise BrokenAnswerError("its request cannot be gone on with") from None
-        self._is_document = answer.raw is not None
+        self._body = gone_on(self._body, "contents", hidden)
         self._passed += hidden
         self._shown += answer.shown
         self._usage = _total(self._usage, answer.usage)
-        if self._owed:
-            self._owed += b"\n\n"  # it had no end of its own
-        self._answer, self._splitter = Answer(), EventSplitter()
+        self._answer = Answer()
+        self._hearing.begin_next()
         return self._body
 
     def finish(self, results: Mapping[str, str]) -> bytes:
-        answer = self._answer
-        if not self._is_woven:
-            return self._owed + (answer.raw or b"".join(event.raw for event, _, _ in answer.held))
+        answer, hearing = self._answer, self._hearing
+        if not self._is_woven():
+            return hearing.as_it_came(event for event, *_ in answer.held)
         self._passages = self._hidden(results)
         if answer.document is not None:
             parts = [*self._shown, *answer.shown]
             told = edited(answer.document.text, self._edits(answer.document, parts))
             return told.encode("utf-8", "surrogatepass")
-        return self._owed + b"".join(self._told(*held) for held in answer.held)
+        return hearing.owed + b"".join(self._told(*held) for held in answer.held)
 
     def passages(self) -> Mapping[str, Passage]:
         return self._passages
@@ -158,14 +113,9 @@ class GeminiWeave:
     def error(self, message: str, kind: str = "api_error") -> bytes:  # noqa: ARG002 - Google's words are others
         return json_bytes({"error": {"code": 500, "message": message, "status": "INTERNAL"}})
 
-    @property
-    def _is_later(self) -> bool:
-        return bool(self._passed)
-
-    @property
     def _is_woven(self) -> bool:
         """Whether the client sees anything but the very answer."""
-        return self._is_later or bool(self._answer.hidden)
+        return self._hearing.is_later or bool(self._answer.hidden)
 
     def _asks(self) -> tuple[Ask, ...]:
         """Calls without an id get one here, which no request says."""
@@ -188,13 +138,13 @@ class GeminiWeave:
         instead = (*self._passed, *([content("model", parts)] if parts else []))
         return {key: Passage(instead, tuple(self._results(results, NOT_RUN)))}
 
-    def _taken(self, events: Iterable[Event]) -> bytes:
-        given: list[bytes] = []
-        try:
-            given.extend(self._take(event) for event in events)
-        except (TooLongError, RecursionError):
-            self._answer.give_up("an event of it is too long, or nested too deep")
-        return b"".join(given)
+    def _read(self, document: str) -> None:
+        answer, chunk = self._answer, read_chunk(document)
+        if self._hearing.is_later and not chunk.candidate:
+            raise ValueError("it is another answer than the first")
+        answer.document = chunk
+        answer.add(chunk, self._tool)
+        self._name(chunk)
 
     def _take(self, event: Event) -> bytes:
         """What the client gets of an event."""
@@ -205,8 +155,8 @@ class GeminiWeave:
             return self._passed_over(event)
         parts = answer.add(chunk, self._tool)
         self._name(chunk)
-        answer.is_over = answer.is_over or chunk.is_last
-        if not answer.is_over:
+        self._hearing.is_over |= chunk.is_last
+        if not self._hearing.is_over:
             return self._told(event, chunk, parts) if parts or not chunk.parts else b""
         now = [self._given_now(at) for at in range(len(answer.held))] if answer.hidden else []
         answer.held.append((event, chunk, parts))
@@ -215,7 +165,7 @@ class GeminiWeave:
         return b"".join(now)
 
     def _passed_over(self, event: Event) -> bytes:
-        if not self._answer.is_over:
+        if not self._hearing.is_over:
             return event.raw
         self._answer.held.append((event, None, ()))
         return b""
@@ -238,14 +188,14 @@ class GeminiWeave:
     def _edits(self, chunk: Chunk, parts: Sequence[Part]) -> list[Edit]:
         """To a chunk with these parts, under the name of the first answer, and with the costs of all."""
         edits = chunk.with_parts(parts)
-        if self._is_later:
+        if self._hearing.is_later:
             edits += [Edit(chunk.top[key], name) for key, name in self._named.items() if key in chunk.top]
             if (place := chunk.top.get("usageMetadata")) is not None:
                 edits.append(Edit(place, json_text(_total(self._usage, counted(place.of(chunk.text))))))
         return edits
 
     def _name(self, chunk: Chunk) -> None:
-        if not self._is_later:
+        if not self._hearing.is_later:
             for key in _OF_THE_FIRST:
                 if key in chunk.top:
                     self._named.setdefault(key, chunk.top[key].of(chunk.text))

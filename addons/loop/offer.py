@@ -154,7 +154,7 @@ class Offer:
             text = decode(raw, headers.get("content-encoding", ""), self._largest_body).decode()
         except ValueError:  # its encoding is another than it says, or none that we know
             return None
-        offered = dialect.offer(Request(request.path, headers, text), tool, self.past.of(client))
+        offered = dialect.offer(Request(request.path, text), tool, self.past.of(client))
         if offered is None:
             return None
         data = offered.text.encode()

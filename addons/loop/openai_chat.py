@@ -4,18 +4,16 @@ requests offer the tool and hold what was hidden.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 from addons.loop.chat_weave import ChatWeave
 from addons.loop.dialect import Offered, Past, Request
 from addons.loop.events import json_text
-from addons.loop.keys import before_of, placed, print_of
-from addons.loop.places import Edit, edited, elements, opened, with_element
+from addons.loop.message_lists import Told, keys_of, open_request
+from addons.loop.places import Edit, edited, elements, is_object, with_element
 from addons.wire.chat_messages import texts
 from addons.wire.shapes import member, objects, string
 from memory.conversations.recall_tool import RecallTool
-from memory.json_text import RepeatedKeys
 
 _NOT_BESIDE = ("functions", "function_call", "web_search_options", "prediction", "audio")
 """What a request may hold that goes with no tool: the older calls, searches of the provider's own, answers that are no text."""
@@ -37,13 +35,11 @@ class ChatLoop:
 
 
 def _offer(text: str, tool: RecallTool, past: Past) -> Offered | None:
-    found, values = opened(text)
-    messages = values.get("messages")
-    if not _takes_tool(values, tool.name) or not isinstance(messages, list) or not all(map(_is_message, messages)):
+    request = open_request(text, _is_message)
+    if request is None or not _takes_tool(request.values, tool.name):
         return None
-    if not messages or messages[-1]["role"] == "assistant":
-        return None
-    *keys, before = _keys(messages)
+    found, values, messages = request
+    *keys, before = keys_of(messages, _said, _calls, _told)
     passages = {at: passage for at, key in enumerate(keys) if key and (passage := past.passage(key))}
     places = elements(text, found["messages"].start) if passages else []
     history = [Edit(places[at], ",".join(passage.instead)) for at, passage in passages.items()]
@@ -76,38 +72,25 @@ def _takes_tool(values: dict[str, Any], name: str) -> bool:
 
 def _is_clients(tool: Any, name: str) -> bool:
     kind = member(tool, "type")
-    if kind not in ("function", "custom") or isinstance(tool, RepeatedKeys):
+    if kind not in ("function", "custom") or not is_object(tool):
         return False
     said = tool.get(kind)
-    return isinstance(said, dict) and not isinstance(said, RepeatedKeys) and said.get("name") != name
+    return is_object(said) and said.get("name") != name
 
 
 def _is_message(message: Any) -> bool:
     return (
-        isinstance(message, dict)
-        and not isinstance(message, RepeatedKeys)
+        is_object(message)
         and isinstance(message.get("role"), str)
         and isinstance(message.get("content"), str | list | None)
         and isinstance(message.get("tool_calls"), list | None)
     )
 
 
-def _keys(messages: Sequence[Any]) -> Iterator[str | None]:
-    """The key of each message that is an answer; at last what the answer to come is known by: the last message of the user's or
-    of a tool, and the answer before that.
-    """
-    before, earlier = before_of((), ()), None
-    for message in messages:
-        if message["role"] == "assistant":
-            earlier = print_of(_said(message), _calls(message))
-            yield earlier and placed(before, earlier)
-            continue
-        if message["role"] == "user":
-            before = before_of(_said(message), (), earlier)
-        elif message["role"] == "tool":
-            before = before_of((), [string(message.get("tool_call_id"))], earlier)
-        yield None
-    yield before
+def _told(message: Any) -> Told | None:
+    if message["role"] == "user":
+        return Told(_said(message))
+    return Told(results=[string(message.get("tool_call_id"))]) if message["role"] == "tool" else None
 
 
 def _said(message: Any) -> list[str]:

@@ -12,12 +12,11 @@ from addons.loop.dialect import Offered, Passage, Past, Request
 from addons.loop.events import json_text
 from addons.loop.histories import answers, befores
 from addons.loop.keys import before_of, key_of
-from addons.loop.places import Edit, Place, edited, elements, members, with_element
+from addons.loop.places import Edit, Place, edited, elements, is_object, opened, with_element
 from addons.loop.responses_items import as_item, call_id, is_call, is_models, key_of_id, said
 from addons.loop.responses_weave import ResponsesWeave
 from addons.wire.shapes import member, objects, string
 from memory.conversations.recall_tool import RecallTool
-from memory.json_text import RepeatedKeys, decode_value
 
 _RUN_BY_CLIENTS = ("function", "custom", "local_shell", "apply_patch", "namespace")
 _KEPT_ELSEWHERE = ("conversation", "prompt")
@@ -40,10 +39,9 @@ class OpenAIResponsesLoop:
 
 
 def _offer(text: str, tool: RecallTool, past: Past) -> Offered | None:
-    found = members(text)
-    values = {key: decode_value(text, place.start)[0] for key, place in found.items()}
+    found, values = opened(text)
     given = values.get("input")
-    if not given or not (isinstance(given, str) or (isinstance(given, list) and all(map(_is_item, given)))):
+    if not given or not (isinstance(given, str) or (isinstance(given, list) and all(map(is_object, given)))):
         return None
     entries = [given] if isinstance(given, str) else given
     if is_models(entries[-1]):
@@ -106,14 +104,10 @@ def _tools(tools: Any) -> Iterator[Any]:
 
 def _is_clients(tool: Any, name: str) -> bool:
     """Whether a client runs a tool, under another name."""
-    if not isinstance(tool, dict) or isinstance(tool, RepeatedKeys) or tool.get("name") == name:
+    if not is_object(tool) or tool.get("name") == name:
         return False
     # Tools are looked for where they are kept: by the provider, or by the client.
     return tool.get("type") in _RUN_BY_CLIENTS or (tool.get("type"), tool.get("execution")) == ("tool_search", "client")
-
-
-def _is_item(entry: Any) -> bool:
-    return isinstance(entry, dict) and not isinstance(entry, RepeatedKeys)
 
 
 def _told(entry: Any) -> str | None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
-from memory.json_text import decode_value
+from memory.json_text import RepeatedKeys, decode_value
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 
@@ -29,6 +29,11 @@ class Edit(NamedTuple):
 
     place: Place
     text: str
+
+
+def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether a decoded value is an object that names no key twice: which one of two a server reads is its choice."""
+    return isinstance(value, dict) and not isinstance(value, RepeatedKeys)
 
 
 def members(text: str, at: int = 0) -> dict[str, Place]:

@@ -6,8 +6,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from addons.loop.events import Event, decoded
-from addons.loop.places import elements, members
-from addons.wire.shapes import member, string
+from addons.loop.places import Place, elements, members
+from addons.loop.responses_items import Item, item_of
+from addons.wire.shapes import string
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The JSON that describes an answer as a whole, and where its values stand."""
+
+    text: str = ""
+    found: dict[str, Place] = field(default_factory=dict)
+
+    def json(self, key: str) -> str:
+        """Empty: it has no such value."""
+        return self.found[key].of(self.text) if key in self.found else ""
+
+    def value(self, key: str) -> Any:
+        return decoded(self.json(key))
 
 
 @dataclass(slots=True)
@@ -22,34 +38,16 @@ class Answer:
     """Place -> the finished item, as it came."""
     held: list[Event] = field(default_factory=list)
     """The last events, from the one on that says that it is over."""
-    document: bytes | None = None
-    response: str = ""
-    """The JSON that describes it as a whole, once it is over; empty where nothing does."""
-    output: list[str] = field(default_factory=list)
+    response: Response = field(default_factory=Response)
+    """Empty: it is not over, or nothing describes it."""
+    output: list[Item] = field(default_factory=list)
     status: str = ""
-    size: int = 0
-    trouble: str | None = None
-    is_given_up: bool = False
-    """Not all of it has been read."""
-
-    def give_up(self, trouble: str) -> None:
-        self.trouble, self.is_given_up = trouble, True
-
-    @property
-    def is_over(self) -> bool:
-        return self.document is not None or bool(self.held)
 
     def end(self, response: str, status: str) -> None:
         """Raises ValueError and RecursionError."""
-        found = members(response)
-        self.response = response
-        self.status = status or string(self.value("status"))
-        output = found.get("output")
-        if output is not None and output.of(response) != "null":
-            self.output = [place.of(response) for place in elements(response, output.start)]
+        self.response = whole = Response(response, members(response))
+        self.status = status or string(whole.value("status"))
+        if whole.json("output") not in ("", "null"):
+            self.output = [item_of(place.of(response)) for place in elements(response, whole.found["output"].start)]
         # Some hosts stream the items, and name none at the end.
-        self.output = self.output or [item for _, item in sorted(self.done.items()) if item]
-
-    def value(self, key: str) -> Any:
-        """Of the response."""
-        return member(decoded(self.response), key) if self.response else None
+        self.output = self.output or [item_of(item) for _, item in sorted(self.done.items()) if item]

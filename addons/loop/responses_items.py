@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from addons.loop.events import decoded, json_text
 from addons.wire.shapes import first_string, items, member, string
+
+
+class Item(NamedTuple):
+    """An item of an answer: its JSON as it came, and what it holds; None where that is no JSON of ours."""
+
+    text: str
+    value: Any
+
+
+def item_of(text: str) -> Item:
+    return Item(text, decoded(text))
 
 
 def is_models(item: Any) -> bool:
@@ -45,9 +56,9 @@ def result(call: str, text: str) -> str:
     return json_text({"type": "function_call_output", "call_id": call, "output": text})
 
 
-def sendable(output: Sequence[str], *, is_stored: bool) -> list[str]:
+def sendable(output: Sequence[Item], *, is_stored: bool) -> list[str]:
     """The items of an answer that may be sent back. Thinking without its content is only known to who has stored it."""
-    return [one for one in output if is_stored or not _is_bare_thinking(decoded(one))]
+    return [one.text for one in output if is_stored or not _is_bare_thinking(one.value)]
 
 
 def key_of_id(answer: str) -> str:

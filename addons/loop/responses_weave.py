@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from addons.loop.dialect import MOST_ANSWER, Ask, BrokenAnswerError, Hop, Passage
-from addons.loop.events import Event, EventSplitter, TooLongError, decoded, event_bytes, event_of, json_bytes, json_text
+from addons.loop.dialect import Ask, BrokenAnswerError, Hop, Passage
+from addons.loop.events import Event, decoded, event_bytes, json_bytes, json_text
 from addons.loop.keys import key_of
-from addons.loop.places import Edit, appended, edited, members
-from addons.loop.responses_answer import Answer
-from addons.loop.responses_items import as_item, call_id, is_call, is_call_of, key_of_id, result, said, sendable
+from addons.loop.places import Edit, edited, members
+from addons.loop.responses_answer import Answer, Response
+from addons.loop.responses_items import Item, as_item, call_id, is_call, is_call_of, key_of_id, result, said, sendable
 from addons.loop.usage import counted, summed
+from addons.loop.weaving import NOT_RUN, Hearing, gone_on
 from addons.wire.shapes import member, string
-
-NOT_RUN = "This search was not run."
-"""The result of a call that the answer ended with: the model is sent its own calls again, and each needs one."""
 
 _BEGINNINGS = ("response.created", "response.queued", "response.in_progress")
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled", "error")
@@ -30,19 +28,17 @@ class ResponsesWeave:
         self._before = before
         self._tool = tool
         self._answer = Answer()
-        self._splitter = EventSplitter()
+        self._hearing = Hearing()
         self._passed: list[str] = []
         """The items of earlier answers and the results between them."""
-        self._shown: list[str] = []
+        self._shown: list[Item] = []
         """The items of earlier answers that the client sees."""
         self._usage: Any = None
-        self._first: str | None = None
-        """The first answer's response."""
-        self._is_document = False
+        self._first = Response()
+        """That of the first answer, once there is a later one."""
         self._next = 0
         """The place of a later answer's first item, for the client."""
         self._last_number = -1
-        self._owed = b""
         self._passages: dict[str, Passage] = {}
 
     @property
@@ -50,67 +46,40 @@ class ResponsesWeave:
         return b": ping\n\n"
 
     def feed(self, data: bytes) -> bytes:
-        answer, given, self._owed = self._answer, [self._owed], b""
-        answer.size += len(data)
-        if answer.size > MOST_ANSWER:
-            answer.give_up("it is too long")
-        if self._is_document:
-            answer.give_up("it is a stream after one document")
-        if not answer.is_given_up:
-            given.append(self._taken(self._splitter.feed(data)))
-        return b"".join(given)
+        return self._hearing.feed(data, self._take)
 
     def whole(self, data: bytes) -> None:
-        answer = self._answer
-        answer.document = data
-        try:
-            answer.end(data.decode(), "")
-        except (ValueError, RecursionError):
-            answer.trouble = "it is no response"
-            return
-        if self._is_later and (not self._is_document or answer.value("output") is None):
-            answer.trouble = "it is another answer than the first"
+        self._hearing.whole(data, self._read)
 
     def over(self) -> Hop:
-        answer = self._answer
-        if answer.document is None and (rest := self._splitter.rest()):
-            event = event_of(rest)
-            if not self._is_woven or decoded(event.data) is not None:
-                self._owed += self._taken([event])
-        trouble = answer.trouble or (None if answer.is_over else "it ended before it was over")
-        if trouble is None:
-            return Hop(tuple(self._asks()), any(is_call(decoded(item)) for item in self._visible()))
-        if self._is_woven or answer.is_given_up:
-            raise BrokenAnswerError(trouble)
-        return Hop()  # the client gets what came, as it would without the loop
+        self._hearing.end(self._take, self._is_woven)
+        if not self._hearing.is_good(self._is_woven):
+            return Hop()
+        return Hop(tuple(self._asks()), any(is_call(item.value) for item in self._visible()))
 
     def go_on(self, results: Mapping[str, str]) -> str:
         answer = self._answer
         outputs = [result(ask.id, results.get(ask.id, "")) for ask in self._asks()]
-        if self._first is None:
-            self._first, self._is_document = answer.response, answer.document is not None
         items = sendable(answer.output, is_stored=self._is_stored)
-        try:
-            self._body = self._gone_on([*items, *outputs], outputs)
-        except (ValueError, KeyError, RecursionError):
-            raise BrokenAnswerError("its request cannot be gone on with") from None
+        self._body = self._gone_on([*items, *outputs], outputs)
+        if not self._hearing.is_later:
+            self._first = answer.response
         self._passed += [*items, *outputs]
         self._shown += self._visible()
         self._next = max([len(self._shown), *[place + 1 for place in answer.places.values()]])
-        self._usage = summed(self._usage, counted(_member(answer.response, "usage")))
-        if self._owed:
-            self._owed += b"\n\n"  # it had no end of its own
-        self._answer, self._splitter = Answer(), EventSplitter()
+        self._usage = summed(self._usage, counted(answer.response.json("usage")))
+        self._answer = Answer()
+        self._hearing.begin_next()
         return self._body
 
     def finish(self, results: Mapping[str, str]) -> bytes:
-        answer = self._answer
-        if not self._is_woven:
-            return self._owed + (answer.document or b"".join(event.raw for event in answer.held))
+        answer, hearing = self._answer, self._hearing
+        if not self._is_woven():
+            return hearing.as_it_came(answer.held)
         self._passages = self._hidden(results)
-        if answer.document is not None:
+        if hearing.document is not None:
             return self._one(answer.response).encode("utf-8", "surrogatepass")
-        return self._owed + b"".join(map(self._last, answer.held))
+        return hearing.owed + b"".join(map(self._last, answer.held))
 
     def passages(self) -> Mapping[str, Passage]:
         return self._passages
@@ -121,14 +90,9 @@ class ResponsesWeave:
         number = {"sequence_number": self._last_number + 1}
         return json_bytes({"type": "error", **what, **number, "error": {"type": kind, **what}}, "error")
 
-    @property
-    def _is_later(self) -> bool:
-        return self._first is not None
-
-    @property
     def _is_woven(self) -> bool:
         """Whether the client sees anything but the very answer."""
-        return self._is_later or bool(self._answer.hidden) or any(map(self._is_hidden, self._answer.output))
+        return self._hearing.is_later or bool(self._answer.hidden) or any(map(self._is_hidden, self._answer.output))
 
     @property
     def _is_stored(self) -> bool:
@@ -137,15 +101,15 @@ class ResponsesWeave:
     def _asked(self, key: str) -> Any:
         return member(decoded(self._body), key)
 
-    def _is_hidden(self, item: str) -> bool:
-        return is_call_of(decoded(item), self._tool)
+    def _is_hidden(self, item: Item) -> bool:
+        return is_call_of(item.value, self._tool)
 
-    def _visible(self) -> list[str]:
+    def _visible(self) -> list[Item]:
         return [item for item in self._answer.output if not self._is_hidden(item)]
 
     def _calls(self) -> list[Ask]:
         """The calls of the tool, each once."""
-        calls = {call_id(item): item for item in map(decoded, filter(self._is_hidden, self._answer.output))}
+        calls = {call_id(one.value): one.value for one in self._answer.output if self._is_hidden(one)}
         return [Ask(name, string(item.get("arguments"))) for name, item in calls.items() if name]
 
     def _asks(self) -> list[Ask]:
@@ -153,39 +117,39 @@ class ResponsesWeave:
 
     def _gone_on(self, everything: list[str], outputs: list[str]) -> str:
         """The next request: all that has passed; or what is new, where the client leaves the rest to the provider too."""
-        found = members(self._body)
-        given = found["input"]
-        name = self._answer.value("id")
+        body, name = self._body, self._answer.response.value("id")
+        try:
+            found = members(body)
+            given = found["input"]
+        except (ValueError, KeyError, RecursionError):
+            raise BrokenAnswerError("its request cannot be gone on with") from None
         if self._asked("previous_response_id") is not None and self._is_stored and isinstance(name, str):
             named = Edit(found["previous_response_id"], json_text(name))
-            return edited(self._body, [named, Edit(given, f"[{','.join(outputs)}]")])
-        if self._body[given.start] == '"':
-            return edited(self._body, [Edit(given, f"[{','.join([as_item(given.of(self._body)), *everything])}]")])
-        return edited(self._body, [appended(self._body, given, everything)])
+            return edited(body, [named, Edit(given, f"[{','.join(outputs)}]")])
+        if body[given.start] == '"':
+            body = edited(body, [Edit(given, f"[{as_item(given.of(body))}]")])
+        return gone_on(body, "input", everything)
 
     def _hidden(self, results: Mapping[str, str]) -> dict[str, Passage]:
         """The passage under what the answer is known by, and under its name."""
         answer = self._answer
-        shown = [decoded(item) for item in [*self._shown, *self._visible()]]
+        shown = [item.value for item in [*self._shown, *self._visible()]]
         texts = [text for item in shown for text in said(item)]
         owed = tuple([result(ask.id, results.get(ask.id, NOT_RUN)) for ask in self._calls()])
         passages: dict[str, Passage] = {}
         if (key := key_of(self._before, texts, [call_id(item) for item in shown if is_call(item)])) is not None:
             instead = (*self._passed, *sendable(answer.output, is_stored=self._is_stored))
             passages[key] = Passage(instead, owed)
-        last = answer.value("id")
-        first = member(decoded(self._first), "id") if self._is_later else last
+        last = answer.response.value("id")
+        first = self._first.value("id") if self._hearing.is_later else last
         if isinstance(first, str) and isinstance(last, str):
             passages[key_of_id(first)] = Passage(results=owed, goes_on_from=last)
         return passages
 
-    def _taken(self, events: Iterable[Event]) -> bytes:
-        given: list[bytes] = []
-        try:
-            given.extend(self._take(event) for event in events)
-        except (TooLongError, RecursionError):
-            self._answer.give_up("an event of it is too long, or nested too deep")
-        return b"".join(given)
+    def _read(self, document: str) -> None:
+        self._answer.end(document, "")
+        if self._hearing.is_later and self._answer.response.value("output") is None:
+            raise ValueError("it is another answer than the first")
 
     def _take(self, event: Event) -> bytes:
         """What the client gets of an event."""
@@ -197,7 +161,7 @@ class ResponsesWeave:
         if kind in _ENDS:
             self._end(event, kind)
             return b""
-        if self._is_later and kind in _BEGINNINGS:
+        if self._hearing.is_later and kind in _BEGINNINGS:
             return b""
         if self._hides(event, value, kind):
             return b""
@@ -206,6 +170,7 @@ class ResponsesWeave:
     def _end(self, event: Event, kind: str) -> None:
         answer = self._answer
         answer.held.append(event)
+        self._hearing.is_over = True
         if kind == "error":
             answer.status = "failed"
             return
@@ -213,7 +178,7 @@ class ResponsesWeave:
             data = event.data or ""
             answer.end(members(data)["response"].of(data), kind.removeprefix("response."))
         except (ValueError, KeyError, RecursionError):
-            answer.trouble = "its end is not understood"
+            self._hearing.trouble = "its end is not understood"
 
     def _hides(self, event: Event, value: Any, kind: str) -> bool:
         """Whether an event is about an item that the client does not see."""
@@ -235,7 +200,7 @@ class ResponsesWeave:
         """The event with the numbers that it has for the client; to the byte where they are the same."""
         changed: dict[str, int] = {}
         if type(number := member(value, "sequence_number")) is int:
-            changed["sequence_number"] = self._last_number = self._last_number + 1 if self._is_woven else number
+            changed["sequence_number"] = self._last_number = self._last_number + 1 if self._is_woven() else number
         if type(place := member(value, "output_index")) is int:
             changed["output_index"] = self._place(place)
         if all(value[key] == new for key, new in changed.items()):
@@ -256,7 +221,8 @@ class ResponsesWeave:
         try:
             found = members(data)
             if isinstance(member(value, "response"), dict):
-                edits.append(Edit(found["response"], self._one(found["response"].of(data))))
+                response = found["response"].of(data)
+                edits.append(Edit(found["response"], self._one(Response(response, members(response)))))
         except (ValueError, RecursionError):
             return event.raw
         if type(member(value, "sequence_number")) is int:
@@ -264,15 +230,13 @@ class ResponsesWeave:
             edits.append(Edit(found["sequence_number"], str(self._last_number)))
         return event_bytes(edited(data, edits), event.name)
 
-    def _one(self, response: str) -> str:
+    def _one(self, last: Response) -> str:
         """The last response under the name of the first, with the items and the costs of all."""
-        found = members(response)
-        values = {"output": f"[{','.join([*self._shown, *self._visible()])}]"}
-        if self._first is not None:
-            first = members(self._first)
-            values |= {key: first[key].of(self._first) for key in _OF_THE_FIRST if key in first}
-            values["usage"] = json_text(summed(self._usage, counted(_member(response, "usage"))))
-        return edited(response, [Edit(found[key], value) for key, value in values.items() if key in found])
+        values = {"output": f"[{','.join(item.text for item in [*self._shown, *self._visible()])}]"}
+        if self._hearing.is_later:
+            values |= {key: self._first.json(key) for key in _OF_THE_FIRST if key in self._first.found}
+            values["usage"] = json_text(summed(self._usage, counted(last.json("usage"))))
+        return edited(last.text, [Edit(last.found[key], value) for key, value in values.items() if key in last.found])
 
 
 def _member(text: str, key: str) -> str:

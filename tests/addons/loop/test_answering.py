@@ -74,7 +74,7 @@ class Desk:
     ) -> Received:
         dialect, tool = AnthropicLoop(), RecallTool()
         body = json.dumps(asked(stream=stream))
-        offered = dialect.offer(Request("/v1/messages", {}, body), tool, Kept())
+        offered = dialect.offer(Request("/v1/messages", body), tool, Kept())
         assert offered
         if without:
             offered = Offered(offered.text, offered.is_streamed, without_tool=body)
@@ -143,16 +143,24 @@ async def test_the_next_request_goes_to_the_same_target_under_its_name(desk: Any
     assert one.bench.sent == [here]
 
 
-async def test_a_provider_that_refuses_the_tool_is_asked_once_more_without(desk: Any) -> None:
-    one = await desk(answer(b"{}", b"400 Bad"), ANSWERS)
+@pytest.mark.parametrize("status", [b"400 Bad Request", b"404 Not Found", b"422 Unprocessable Entity"])
+async def test_a_provider_that_refuses_the_tool_is_asked_once_more_without(desk: Any, status: bytes) -> None:
+    one = await desk(answer(b"{}", status), ANSWERS)
     received = await one.ask(stream=False, without=True)
     assert (said(received.body), one.refused, one.bench.sent) == ("It is tern.", 1, [CLOUD])
     assert one.bodies[1] == asked(stream=False)
 
 
+@pytest.mark.parametrize("status", [b"401 Unauthorized", b"429 Too Many Requests", b"500 Oh"])
+async def test_a_refusal_that_the_tool_has_no_part_in_passes_at_once(desk: Any, status: bytes) -> None:
+    one = await desk(answer(b"{}", status))
+    received = await one.ask(stream=False, without=True)
+    assert (received.status, one.refused, len(one.bodies)) == (int(status[:3]), 0, 1)
+
+
 async def test_what_was_withheld_stays_withheld_without_the_tool(desk: Any) -> None:
     one = await desk(answer(b"{}", b"400 Bad"), ANSWERS)
-    offered = AnthropicLoop().offer(Request("/v1/messages", {}, json.dumps(asked(stream=False))), RecallTool(), Kept())
+    offered = AnthropicLoop().offer(Request("/v1/messages", json.dumps(asked(stream=False))), RecallTool(), Kept())
     assert offered
     await one.ask(stream=False, without=True, sent=offered.text.replace("tide gate", "[withheld]"))
     assert one.bodies[1] == asked("Which word opens the [withheld]?", stream=False)
@@ -244,6 +252,47 @@ async def test_a_server_that_answers_with_a_document_where_a_stream_was_asked_fo
     )
 
 
+@pytest.mark.parametrize("begins", [b"", b"\xef\xbb\xbf", b"\r\n", b": hello\n\n", b"id: 1\n"])
+async def test_a_stream_whose_head_does_not_say_what_it_is(desk: Any, begins: bytes) -> None:
+    one = await desk(*(answer(begins + each.bytes(streamed=True), b"200 OK") for each in (SEARCHES, ANSWERS)))
+    received = await one.ask()
+    assert (said(received.body), len(one.bodies), received.body.count(b"MemoryRecall")) == (
+        "Let me see.It is tern.",
+        2,
+        0,
+    )
+    assert b"content-type" not in [name.lower() for name, _ in received.headers]
+
+
+async def test_a_document_whose_head_does_not_say_what_it_is(desk: Any) -> None:
+    one = await desk(*(answer(each.bytes(streamed=False), b"200 OK") for each in (SEARCHES, ANSWERS)))
+    assert (said((await one.ask()).body), len(one.bodies)) == ("Let me see.It is tern.", 2)
+
+
+@pytest.mark.parametrize("body", [b"", b"tern", b"<html>", b"[1]"])
+@pytest.mark.parametrize("head", [[], [b"Content-Type: text/html"]])
+async def test_what_is_neither_a_stream_nor_a_document_passes_as_it_comes(
+    desk: Any, body: bytes, head: list[bytes]
+) -> None:
+    received = await (await desk(answer(body, b"200 OK", *head))).ask()
+    assert (received.status, received.body) == (200, body)
+    assert (b"Content-Length", b"%d" % len(body)) in received.headers
+
+
+async def test_an_answer_of_another_kind_is_not_looked_into(desk: Any) -> None:
+    data = SEARCHES.bytes(streamed=True)
+    one = await desk(answer(data, b"200 OK", b"Content-Type: text/plain"))
+    assert ((await one.ask()).body, len(one.bodies)) == (data, 1)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_request_that_cannot_be_gone_on_with_is_told_of(desk: Any, stream: bool) -> None:
+    received = await (await desk(SEARCHES)).ask(stream=stream, sent=json.dumps({"stream": stream}))
+    assert b"could not go on" in received.body
+    assert (kinds(received.body)[-1] if stream else received.status) == ("error" if stream else STATUS)
+    assert received.whole
+
+
 @pytest.mark.parametrize(("size", "aside"), [(10, False), (100_000, True)])
 async def test_a_long_history_is_gone_on_with_beside_the_streams_of_others(
     desk: Any, monkeypatch: pytest.MonkeyPatch, size: int, aside: bool
@@ -256,10 +305,33 @@ async def test_a_long_history_is_gone_on_with_beside_the_streams_of_others(
 
     monkeypatch.setattr(AnthropicWeave, "go_on", noting)
     one = await desk(SEARCHES, ANSWERS)
-    offered = AnthropicLoop().offer(Request("/v1/messages", {}, json.dumps(asked("x" * size))), RecallTool(), Kept())
+    offered = AnthropicLoop().offer(Request("/v1/messages", json.dumps(asked("x" * size))), RecallTool(), Kept())
     assert offered
     assert said((await one.ask(sent=offered.text)).body) == "Let me see.It is tern."
     assert where == [aside]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(("size", "aside"), [(10, False), (100_000, True)])
+async def test_a_long_answer_is_read_beside_the_streams_of_others(
+    desk: Any, monkeypatch: pytest.MonkeyPatch, stream: bool, size: int, aside: bool
+) -> None:
+    where: dict[str, bool] = {}
+
+    def noting(name: str) -> Any:
+        work = getattr(AnthropicWeave, name)
+
+        def noted(weave: AnthropicWeave, *given: Any) -> Any:
+            where[name] = threading.current_thread() is not threading.main_thread()
+            return work(weave, *given)
+
+        return noted
+
+    for name in ("whole", "over", "finish"):
+        monkeypatch.setattr(AnthropicWeave, name, noting(name))
+    says = Says([text("x" * size)])
+    assert said((await (await desk(says)).ask(stream=stream)).body) == "x" * size
+    assert where == dict.fromkeys(["over", "finish"] if stream else ["whole", "over", "finish"], aside)
 
 
 async def test_a_model_that_does_not_go_on_is_not_waited_for_forever(desk: Any) -> None:

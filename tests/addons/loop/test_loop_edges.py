@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from typing import Any
 
 import pytest
 
 from addons.loop.anthropic import AnthropicLoop
-from addons.loop.dialect import BrokenAnswerError, Passage, Weave
+from addons.loop.dialect import BrokenAnswerError, Dialect, Passage, Weave
+from addons.loop.gemini import GeminiLoop
 from addons.loop.keys import key_of
 from addons.loop.openai_chat import ChatLoop
 from addons.loop.openai_responses import OpenAIResponsesLoop
-from tests.addons.loop import anthropic_says, chat_says, responses_says
+from tests.addons.loop import anthropic_says, chat_says, gemini_says, responses_says
 from tests.addons.loop.weaving import TOOL, Kept, offered, play
 
 QUESTION = {"role": "user", "content": "When is high tide?"}
@@ -79,6 +82,40 @@ def test_a_document_after_a_stream_is_not_woven() -> None:
     weave.whole(chat_says.Says("At noon.").document())
     with pytest.raises(BrokenAnswerError, match="after a stream"):
         weave.over()
+
+
+def test_a_stream_after_a_document_is_not_woven() -> None:
+    weave = weave_of(ChatLoop(), chat_says.PATH, CHAT)
+    weave.whole(chat_says.Says(None, [chat_says.recall("a")]).document())
+    assert [ask.id for ask in weave.over().asks] == ["a"]
+    weave.go_on({"a": "x"})
+    assert weave.feed(chat_says.Says("At noon.").stream()) == b""
+    with pytest.raises(BrokenAnswerError, match="after one document"):
+        weave.over()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "path", "body"),
+    [
+        (AnthropicLoop(), anthropic_says.PATH, CHAT),
+        (ChatLoop(), chat_says.PATH, CHAT),
+        (OpenAIResponsesLoop(), responses_says.PATH, {"input": "x"}),
+        (GeminiLoop(), gemini_says.STREAMED, {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}),
+    ],
+    ids=["anthropic", "chat", "responses", "gemini"],
+)
+def test_what_a_weave_has_read_is_gone_with_it(dialect: Dialect, path: str, body: dict[str, Any]) -> None:
+    weave = weave_of(dialect, path, body)
+    weave.feed(b"data: {}\n\n")
+    weave.over()
+    weave.finish({})
+    gone = weakref.ref(weave)
+    gc.disable()
+    try:
+        del weave
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_keys_know_where_one_thing_ends() -> None:

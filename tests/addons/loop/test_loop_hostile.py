@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from addons.loop import anthropic_weave, chat_weave, events
+from addons.loop import events, weaving
 from addons.loop.anthropic import AnthropicLoop
 from addons.loop.dialect import BrokenAnswerError, Dialect
 from addons.loop.openai_chat import ChatLoop
@@ -57,6 +57,17 @@ def test_every_piece_is_whole_events(dialect: Dialect, path: str, answers: list[
     offer = offered(dialect, path, QUESTION)
     for given_to_client in play(dialect.weave(offer, offer.text, TOOL), offer, answers, cuts=range(5000)).given:
         assert given_to_client == b"" or given_to_client.endswith(b"\n\n")
+
+
+@dialects
+def test_half_an_event_at_the_end_is_left_out(dialect: Dialect, path: str, answers: list[bytes]) -> None:
+    offer = offered(dialect, path, QUESTION)
+    whole = play(dialect.weave(offer, offer.text, TOOL), offer, answers).answer
+    cut_off = [*answers[:-1], answers[-1][:-5]]  # no blank line, and the last three characters are missing
+    woven = play(dialect.weave(offer, offer.text, TOOL), offer, cut_off).answer
+    assert woven == whole[: whole.rindex(b"\n\n", 0, -2) + 2]
+    without_blank_line = [*answers[:-1], answers[-1][:-2]]
+    assert play(dialect.weave(offer, offer.text, TOOL), offer, without_blank_line).answer == whole[:-2]
 
 
 KEYS = [
@@ -169,8 +180,7 @@ def test_an_answer_without_end_is_given_up(
     dialect: Dialect, path: str, answers: list[bytes], later: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "MOST_EVENT", 5000)
-    monkeypatch.setattr(anthropic_weave, "MOST_ANSWER", 20_000)
-    monkeypatch.setattr(chat_weave, "MOST_ANSWER", 20_000)
+    monkeypatch.setattr(weaving, "MOST_ANSWER", 20_000)
     for endless, why in ((b"data: " + b"x" * 5001, "event of it"), (b": x\n\n" * 5000, "it is too long")):
         offer = offered(dialect, path, QUESTION)
         weave = dialect.weave(offer, offer.text, TOOL)

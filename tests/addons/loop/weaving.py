@@ -37,8 +37,8 @@ class Woven:
     """What the client got at once, by the piece that came."""
 
 
-def request(path: str, body: Any, **headers: str) -> Request:
-    return Request(path, headers, body if isinstance(body, str) else json.dumps(body, separators=(",", ":")))
+def request(path: str, body: Any) -> Request:
+    return Request(path, body if isinstance(body, str) else json.dumps(body, separators=(",", ":")))
 
 
 def offered(dialect: Dialect, path: str, body: Any, past: Kept | None = None) -> Offered:
