@@ -30,6 +30,6 @@ Each stage takes the `Exchange` from `flows.py` and adds to it. What they use st
 serves models, and where), `destinations.py` (local or cloud, and the address to dial), `wire/` (one file per protocol),
 `clients.py`, `encodings.py`, `case.py` (one request before the rules), `withhold.py` (redacts), `gateway.py` (sends to
 targets), `sessions.py` (over which connections), `loop/` (searches inside a conversation), `compaction.py` (what may be
-summarised, and by whom). `suite.py` builds it all from `config.py`; `launcher.py`
-starts it, `cli.py` is the command, `demo/` shows it.
+summarised, and by whom). `stages.py` builds them in this order, and `suite.py` all that they and the dashboard share, from
+`config.py` (`makers.py`, `note_sources.py`); `launcher.py` starts it, `cli.py` is the command, `demo/` shows it.
 """

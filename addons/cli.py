@@ -174,7 +174,7 @@ def run(config: Config, flags: Sequence[str], *, inspector: bool) -> int:
 
     from addons.greeting import greet  # noqa: PLC0415
     from addons.launcher import FlagError, launch  # noqa: PLC0415
-    from addons.suite import StartError  # noqa: PLC0415
+    from addons.makers import StartError  # noqa: PLC0415
 
     if not inspector:
         config = replace(config, proxy=replace(config.proxy, inspector=None))

@@ -18,8 +18,9 @@ from addons.compaction import CompactionRules, ConfiguredSummariser
 from addons.config import Config
 from addons.conversations import engine_settings
 from addons.exits import FAILED, OK, WRONG_INPUT
+from addons.makers import make_rules
+from addons.note_sources import make_library
 from addons.providers import ProviderTable
-from addons.suite import make_library, make_rules
 from addons.suite_api import ApiError, SuiteApi, running_api
 from memory.conversations.compaction import Compacted, Compactor
 from memory.conversations.engine import Engine

@@ -30,9 +30,10 @@ from mitmproxy.tools.web.master import WebMaster
 from addons.certificates import Certificates, certificates_of, write_bundle
 from addons.config import Config, ReverseConfig
 from addons.config_values import Address
+from addons.makers import StartError
 from addons.presence import Announcement, Presence, config_name
 from addons.reverse import reverse_mode
-from addons.suite import MitMemory, StartError, Suite
+from addons.suite import MitMemory, Suite
 
 logger = logging.getLogger(__name__)
 
@@ -198,7 +199,7 @@ def _master(
             await super().running()
             for name in self.options.deferred:
                 logger.warning("mitmproxy has no option %s", name)
-            for server in (self.mitmemory.reroute, self.mitmemory.serving):
+            for server in (self.mitmemory.stages.reroute, self.mitmemory.serving):
                 if server.started is not None:
                     await server.started
             self.greet()
@@ -222,7 +223,7 @@ def _master(
             # While the addons still listen: what was under way is recorded as ended.
             await close_clients(self.addons.get("proxyserver"))
             await super().done()
-            for server in (self.mitmemory.reroute, self.mitmemory.serving, self.mitmemory.conversations):
+            for server in (self.mitmemory.stages.reroute, self.mitmemory.serving, self.mitmemory.conversations):
                 if server.stopped is not None:
                     await server.stopped
 

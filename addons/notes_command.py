@@ -20,7 +20,7 @@ from addons.captures import Captured, CaptureError, read_capture
 from addons.config import Config
 from addons.encodings import EncodingError, decode
 from addons.exits import FAILED, OK, WRONG_INPUT
-from addons.suite import make_library
+from addons.note_sources import make_library
 from addons.wire import bare_path, wire_for
 from memory.body import read_body, unreadable
 from memory.index import NoteIndex

@@ -214,6 +214,7 @@ class Record:
     def sent(self, exchange: Exchange, sent: SentTo) -> None:
         """A model receives the body. What was led elsewhere is for the place where it went."""
         self._carried.add(exchange)
+        exchange.asked_to = exchange.asked_to or exchange.to
         exchange.to = sent.to
         if self._count:
             exchange.sent_to.append(sent)

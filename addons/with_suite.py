@@ -16,8 +16,8 @@ from typing import BinaryIO
 from addons.config import ConfigError, load_config
 from addons.exits import FAILED, OK, WRONG_INPUT
 from addons.launcher import Running, launch
+from addons.makers import StartError
 from addons.presence import Announcement, hold_start, is_used
-from addons.suite import StartError
 
 LOOK_SECONDS = 0.2
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import groupby
+from itertools import batched, groupby
 from operator import itemgetter
 from typing import Any
 
@@ -22,6 +22,8 @@ from memory.since import last_id_before
 
 PRUNED_AT_ONCE = 500
 """Rows in one transaction, so that those that wait to be written need not wait long."""
+MOST_VALUES = 900
+"""In one statement: older builds of SQLite take 999."""
 SAYS_MORE = frozenset({"sentTo", "outcome"})
 """A later row is written when one of these has changed: another model got the body, or the exchange is over."""
 
@@ -68,11 +70,8 @@ def append(connection: sqlite3.Connection, entries: Iterable[dict[str, Any]], no
             link = Link(row.number, row_hash(link.hash, row))
             rows.append(row._replace(hash=link.hash))
             carried += _carried(said)
-        connection.executemany(
-            f"INSERT INTO ledger ({_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - constants of ours
-            rows,
-        )
-        connection.executemany("INSERT OR IGNORE INTO carried VALUES (?, ?)", carried)
+        _insert(connection, f"INSERT INTO ledger ({_ROW})", rows)
+        _insert(connection, "INSERT OR IGNORE INTO carried", carried)
         connection.execute("UPDATE chain SET entries = entries + ?", (whole,))
     return len(rows)
 
@@ -82,13 +81,15 @@ def prune(connection: sqlite3.Connection, *, before: int, most: int) -> int:
 
     How many went, `PRUNED_AT_ONCE` at most. The last of them becomes the anchor.
     """
+    if not _has_old(connection, before, most):
+        return 0
     with transaction(connection):
         [excess] = connection.execute("SELECT entries - ? FROM chain", (most,)).fetchone()
         gone: list[Row] = []
         whole = 0
         for row in _rows(connection, "ORDER BY number LIMIT ?", PRUNED_AT_ONCE):
             # A row that is not whole and comes first speaks of an exchange that is forgotten already.
-            if row.client is not None and not _is_older(row, before) and whole >= excess:
+            if row.client is not None and not _is_older(row.written, before) and whole >= excess:
                 break
             gone.append(row)
             whole += row.client is not None
@@ -103,9 +104,20 @@ def prune(connection: sqlite3.Connection, *, before: int, most: int) -> int:
     return len(gone)
 
 
-def _is_older(row: Row, before: int) -> bool:
+def _has_old(connection: sqlite3.Connection, before: int, most: int) -> bool:
+    """Whether the first row may go. It is asked after every batch, and a transaction for nothing would cost more."""
+    first = connection.execute(
+        "SELECT written, client IS NULL, (SELECT entries FROM chain) FROM ledger ORDER BY number LIMIT 1"
+    ).fetchone()
+    if first is None:
+        return False
+    written, adds, entries = first
+    return bool(adds or _is_older(written, before) or entries > most)
+
+
+def _is_older(written: object, before: int) -> bool:
     """Something else than a number, which somebody put there, is old."""
-    return not isinstance(row.written, int) or row.written < before
+    return not isinstance(written, int) or written < before
 
 
 def read_page(
@@ -241,6 +253,14 @@ def _changed(earlier: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
 
 def _carried(said: dict[str, Any]) -> list[tuple[str, str]]:
     return [(_storable(note["id"]), said["id"]) for note in said.get("notes", ())]
+
+
+def _insert(connection: sqlite3.Connection, into: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """With one statement for many rows: each that is run has this thread wait for the interpreter, which the proxy uses."""
+    for some in batched(rows, MOST_VALUES // len(rows[0]) if rows else 1):
+        places = f"({', '.join('?' * len(some[0]))})"
+        values = ", ".join([places] * len(some))
+        connection.execute(f"{into} VALUES {values}", [value for row in some for value in row])
 
 
 def _storable(text: str) -> str:

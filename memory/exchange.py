@@ -179,6 +179,8 @@ class Exchange:
     to: Place
     upstream: str
     """`host:port` that the request is for, before any redirect."""
+    asked_to: Place | None = None
+    """Where the request was for, once it went elsewhere: `to` is where it went. None: it did not."""
     side_request: bool = False
     scan: Scan = field(default_factory=lambda: Scan("unscanned", ("not yet scanned",)))
     """What was found in the body as its client sent it."""
@@ -213,6 +215,7 @@ class Exchange:
             "protocol": self.protocol,
             "model": self.model,
             "to": self.to,
+            "askedTo": self.asked_to or self.to,
             "sentTo": [one.to_json() for one in self.sent_to],
             "notes": [sighting.to_json() for sighting in self.scan.sightings],
             "decision": self.decision.to_json(),

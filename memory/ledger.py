@@ -1,6 +1,6 @@
 """The chain of the activity log: each row carries the hash of the one before (dispatch.md, "Ledger").
 
-Pure functions over rows; `memory/activity_database.py` keeps them. A row's hash is the SHA-256 of the hash before it, as
+Pure functions over rows; `memory/activity_rows.py` keeps them. A row's hash is the SHA-256 of the hash before it, as
 64 hex digits, and the row's canonical JSON: keys sorted, no spaces, everything beyond ASCII escaped.
 """
 
@@ -11,6 +11,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import orjson
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,13 @@ class Verdict:
 
 
 def canonical(value: Any) -> str:
-    """JSON in the one form that is hashed."""
-    return _ENCODER.encode(value)
+    """JSON in the one form that is hashed. Numbers are whole: there are no others in an entry."""
+    try:
+        quick = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # half of a surrogate pair, or a number beyond 64 bits
+        return _ENCODER.encode(value)
+    # In a tenth of the time, and the same where nothing has to be escaped that only the other escapes.
+    return quick.decode() if quick.isascii() and b"\x7f" not in quick else _ENCODER.encode(value)
 
 
 def row_hash(previous: str, row: Row) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-PIECE = 1 << 18
+PIECE = 1 << 19
 """Bytes, or characters, that are looked at in one go."""
 _OVERLAP = 1 << 10
 

@@ -31,7 +31,7 @@ FEWEST_GRAMS = 2
 SHORTEST_SPAN = 40
 """Letters in a row that make it a quote where there is one gram only."""
 
-_PIECE = 1 << 18
+_PIECE = 1 << 19
 """Bytes of text that are looked at in one go: bounds the memory that it takes, and how long other threads wait."""
 _OVERLAP = 4_096
 """Bytes that two pieces of a text share, so that nothing is lost between them."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.blobs import SHORTEST_BLOB, beside_blobs
+from memory.blobs import SHORTEST_BLOB, without_blobs
 from memory.cache import SHORTEST_STRING, Results
 from memory.index import NoteIndex
 from memory.line_index import rows_behind_path
@@ -286,8 +286,8 @@ class _Search:
 
 
 def _shown(text: str) -> bytes:
-    """What a scan looks at."""
-    shown = beside_blobs(text)[0] if len(text) >= SHORTEST_BLOB else text
+    """What a scan looks at, without what is encoded: nothing can be withheld from that."""
+    shown = without_blobs(text) if len(text) >= SHORTEST_BLOB else text
     return shown.encode("utf-8", "surrogatepass")
 
 

@@ -35,7 +35,6 @@ from web.conversations_json import (
 )
 from web.errors import Refusal
 
-LONGEST_QUERY = 4000
 RECALL_KEYS = frozenset({"query", "after", "before", "limit", "withoutCurrent"})
 THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "[::1]"})
 FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
@@ -179,8 +178,8 @@ class ConversationsApi:
         if unknown := sorted(asked.keys() - RECALL_KEYS):
             raise Refusal(400, "bad_request", f"there is no key {unknown[0]!r} here")
         query, limit = asked.get("query"), asked.get("limit")
-        if not isinstance(query, str) or not query.strip() or len(query) > LONGEST_QUERY:
-            raise Refusal(400, "bad_request", f"query must say what to look for, in at most {LONGEST_QUERY} characters")
+        if not isinstance(query, str) or not query.strip():
+            raise Refusal(400, "bad_request", "query must say what to look for")
         if limit is not None and not (type(limit) is int and 1 <= limit <= MOST_RESULTS):
             raise Refusal(400, "bad_request", f"limit must be a number from 1 to {MOST_RESULTS}")
         after, before = _time(asked, "after"), _time(asked, "before")

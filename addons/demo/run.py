@@ -23,8 +23,8 @@ from addons.demo.sample import CLAUDE, GRAPH, SOURCE, VAULT
 from addons.demo.script import ASSISTANT
 from addons.greeting import greet
 from addons.launcher import Running, launch
+from addons.makers import StartError
 from addons.providers import ProviderConfig
-from addons.suite import StartError
 
 CLOUD = ("anthropic", "openai", "google")
 """The providers whose traffic goes to the scripted model."""

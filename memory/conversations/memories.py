@@ -20,7 +20,7 @@ from memory.conversations.embedding import EmbeddingError
 from memory.conversations.engine import Engine
 from memory.conversations.owner import LockedElsewhereError
 from memory.conversations.reading import NotThereError, SessionInfo, Sizes
-from memory.conversations.recall import Recalled
+from memory.conversations.recall import LONGEST_QUERY, Recalled
 from memory.conversations.settings_file import SettingsFileError
 from memory.conversations.store import ClientMemory, Store
 from memory.conversations.transcript import Transcript, parse
@@ -131,10 +131,11 @@ class Memories:
         before: datetime | None = None,
         own: tuple[str, int] | None = None,
     ) -> Recalled:
-        """The turns of this client that answer the query, best first; see `Engine.search`."""
+        """The turns of this client that answer the query's first LONGEST_QUERY characters, best first; see `Engine.search`."""
         if not self.has(client):  # its memory was just switched on, or all of it deleted
             return Recalled()
         limit = self.results if limit is None else limit
+        query = query.strip()[:LONGEST_QUERY]
         return await _usable(self._engine.search(client, query, limit=limit, after=after, before=before, own=own))
 
     def warm(self, client: str) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 MOST_RESULTS = 20
 """What one search may ask for."""
+LONGEST_QUERY = 2000
+"""Characters of a query that are looked for, whoever asks; what follows them is passed over."""
 LONGEST_MEMORY = 4000
 LONGEST_TEXT = 16_000
 """Characters of one memory, and of all of them together."""

@@ -15,8 +15,6 @@ from memory.conversations.recall import MOST_RESULTS
 from memory.since import parse_since
 
 DEFAULT_NAME = "MemoryRecall"
-LONGEST_QUERY = 2000
-"""Characters of a query."""
 
 DESCRIPTION = (
     "Search the user's past conversations with you. Use it whenever the user refers to something said, decided or found "
@@ -80,7 +78,7 @@ def read_arguments(arguments: Any, now: datetime) -> RecallQuery:
         raise ArgumentsError("`query` must say what to look for")
     limit = arguments.get("limit")
     return RecallQuery(
-        query[:LONGEST_QUERY],
+        query,
         _time(arguments, "after", now),
         _time(arguments, "before", now),
         min(max(limit, 1), MOST_RESULTS) if type(limit) is int else None,

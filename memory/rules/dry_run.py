@@ -77,8 +77,9 @@ def dry_run(rules: RuleBook, entries: Iterable[Mapping[str, Any]], facts: Facts)
 
 
 def _facets(entry: Mapping[str, Any]) -> tuple[str, str, str, Place, ScanState]:
-    # An entry says where the body went in the end: what a rule has led elsewhere was for a cloud.
-    to: Place = "cloud" if entry["decision"]["action"] == "redirect" else entry["to"]
+    to: Place | None = entry.get("askedTo")
+    if to is None:  # earlier versions only said where the body went: what was led elsewhere was mostly for a cloud
+        to = "cloud" if entry["decision"]["action"] == "redirect" else entry["to"]
     return entry["client"], entry["provider"], entry["model"], to, entry["scan"]["state"]
 
 

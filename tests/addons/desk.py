@@ -15,10 +15,10 @@ from addons.decide import Decide, Hold
 from addons.destinations import Destinations
 from addons.flows import Flows
 from addons.identify import Identify
+from addons.makers import reach_of
 from addons.providers import ProviderTable
 from addons.record import Carried
 from addons.scan import ScanRequests
-from addons.suite import reach_of
 from addons.targets import TargetConfig
 from addons.withhold import Withhold
 from memory.exchange import Exchange

@@ -13,12 +13,12 @@ import pytest
 
 from addons.config import ActivityConfig, Config
 from addons.demo.authority import AuthorityPaths
-from addons.suite import make_activity
+from addons.makers import make_activity
 from memory.activity import Activity
 from memory.activity_store import ActivityStore
 from tests.addons.conftest import HARBOUR, Serve, configuration
 from tests.addons.test_proxy import URL, curl, messages
-from tests.harness import MITMEMORY, RawRequest, RawUpstream, SuiteProcess
+from tests.harness import RawRequest, RawUpstream, SuiteProcess, mitmemory
 
 
 def test_it_is_kept_where_there_is_a_state_directory(tmp_path: Path) -> None:
@@ -49,8 +49,7 @@ def suite(tmp_path: Path, vault: Path, upstream: RawUpstream, authority: Authori
 
 
 def ledger(suite: SuiteProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(MITMEMORY), "ledger", *arguments, "--config", str(suite.config)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return mitmemory("ledger", *arguments, "--config", str(suite.config))
 
 
 def restarted(suite: SuiteProcess) -> SuiteProcess:

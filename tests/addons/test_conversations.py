@@ -254,7 +254,7 @@ async def test_the_suite_takes_over_what_may_change(tmp_path: Path) -> None:
         changed = configured(tmp_path, client(), session_inactivity=600.0)
         suite.apply(changed)
         assert (suite.config.clients, suite.config.conversations) == (changed.clients, changed.conversations)
-        assert suite.remember.remembers("me")
+        assert suite.stages.remember.remembers("me")
         assert suite.conversations.store
         assert suite.conversations.store.limits.inactivity == timedelta(minutes=10)
         assert suite.status()["warnings"] == []

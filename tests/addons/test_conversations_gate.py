@@ -21,8 +21,8 @@ from addons.demo.reply import Reply
 from memory.conversations.reading import SessionInfo, read, sessions
 from memory.conversations.recorder import Recorder
 from memory.conversations.transcript import Conversation, Link
+from tests.addons.remembering import Desk, events
 from tests.addons.test_conversations import until
-from tests.addons.test_remember import Desk, events
 from tests.harness import patience
 
 CLIENT, OTHER = "claude-code", "codex"

@@ -481,8 +481,8 @@ def test_what_was_asked_of_another_file_is_not_written(file: Path) -> None:
 
 
 def test_the_status_says_which_file_and_what_is_not_seen(suite: Suite, file: Path) -> None:
-    suite.scan.reasons["off"] = 3
-    suite.record.clients.add("curl")
+    suite.stages.scan.reasons["off"] = 3
+    suite.stages.record.clients.add("curl")
     status = suite.status()
     assert status["configuration"] == str(file)
     assert status["authority"] is None, "without a state directory it is made when the proxy starts"

@@ -158,6 +158,7 @@ def test_what_is_replaced_is_still_there_and_does_the_same() -> None:
 
 
 def test_it_ends_as_it_began(lean: Lean) -> None:
+    gc.unfreeze()  # what the tests themselves have set aside
     logger = logging.getLogger("mitmproxy.proxy.server")
     filters, frozen, switch = list(logger.filters), gc.get_freeze_count(), sys.getswitchinterval()
     thresholds = gc.get_threshold()
@@ -192,14 +193,19 @@ def test_mitmproxy_still_says_it_in_those_words() -> None:
 
 
 async def test_what_lives_once_the_notes_are_read_is_set_aside_once() -> None:
+    gc.unfreeze()  # what the tests themselves have set aside
     library = NoteLibrary([])
     lean, before = Lean(library), gc.get_freeze_count()
-    with taddons.context():
+    with taddons.context() as context:
         lean.running()
         assert gc.get_freeze_count() == before
         await library.scan()
         assert gc.get_freeze_count() > before + 10_000
         assert library.on_change == []
+        context.master.should_exit.set()
+        lean.done()
+        assert gc.get_freeze_count() > before + 10_000  # an exit takes longer without
+        context.master.should_exit.clear()
         lean.done()
         lean.done()
     assert gc.get_freeze_count() == 0

@@ -133,9 +133,7 @@ def test_a_token_lives_as_long_as_its_client(tmp_path: Path) -> None:
             switched = suite.api("api/clients/me", method="PATCH", body={"memoryEnabled": enabled}).body
             assert (switched["token"], status(suite, "me", token)) == (None, opens)
     kept = suite.config.read_text("utf-8")
-    with SuiteProcess(
-        tmp_path, {}, command=[str(MITMEMORY), "run", "--config", str(suite.config)], inspector=True
-    ) as suite:
+    with SuiteProcess(tmp_path, {}) as suite:  # its configuration is there
         assert status(suite, "me", token) == 200, "kept over a restart"
         rewrite(suite, ME | {"mode": "mcp_via_llm"}, YOU)
         suite.wait_for(lambda: status(suite, "me", token) == 403, "the change")

@@ -77,8 +77,9 @@ def test_a_note_goes_to_the_own_model_and_the_rest_to_the_cloud(
     assert (len(home.requests), upstream.connections) == (1, connections + 1)
     cloud, entry = suite.activity(2)
     assert entry["sentTo"] == [{"model": "own-1", "to": "local", "upstream": f"127.0.0.1:{home.port}"}]
-    assert (entry["to"], entry["outcome"], entry["provider"], entry["model"]) == (
+    assert (entry["to"], entry["askedTo"], entry["outcome"], entry["provider"], entry["model"]) == (
         "local",
+        "cloud",
         "answered",
         "anthropic",
         "tide-1",

@@ -95,13 +95,13 @@ async def test_options_of_the_memory(suite: Suite, file: File) -> None:
 
     assert suite.note_library.snapshot.index.facts("first/first.md").distinctive == 0
     assert suite.note_library.options.refresh_interval == 300.0
-    assert suite.scan.enabled is False
+    assert suite.stages.scan.enabled is False
     assert suite.status()["trackSharing"] is False
 
     file.write(f"memory: {{{source}, max_note_bytes: 10}}\n")
     await until(lambda: notes(suite) == [])
     assert suite.note_library.snapshot.sources[0].skipped == 1
-    assert suite.scan.enabled is True
+    assert suite.stages.scan.enabled is True
 
 
 async def test_a_broken_edit_changes_nothing_and_shows_its_faults(

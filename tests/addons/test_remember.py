@@ -1,4 +1,4 @@
-"""When an answer is recorded, and what is never recorded: the stages one by one, and a recorder that writes nowhere."""
+"""When an answer is recorded: the stages one by one, and a recorder that writes nowhere."""
 
 from __future__ import annotations
 
@@ -7,126 +7,20 @@ import gzip
 import json
 import os
 import threading
-import time
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from mitmproxy import http
-from mitmproxy.websocket import WebSocketData, WebSocketMessage
-from wsproto.frame_protocol import Opcode
 
-from addons.clients import ClientTable
-from addons.conversation_keys import LONGEST_KEY, ConversationKeys
-from addons.destinations import Destinations
-from addons.flows import Flows
-from addons.identify import Identify
-from addons.providers import ProviderTable
+from addons.conversation_keys import LONGEST_KEY
 from addons.remember import INLINE_BYTES as INLINE_REQUEST
-from addons.remember import Remember
-from addons.sender import Senders
-from addons.tap import INLINE_BYTES, Tap
+from addons.tap import INLINE_BYTES
 from addons.wire import Wire, wire_for
 from addons.wire.anthropic import AnthropicMessages
 from memory.conversations.said import Call, Message, Said
-from memory.exchange import Decision, Exchange
-from tests.addons.parts import MESSAGES, flow_to
-from tests.addons.recording import Notebook
+from memory.exchange import Decision
+from tests.addons.remembering import ASKED, NOW, SOCKET, Desk, document, events
 from tests.addons.wires import sse
-
-NOW = datetime(2026, 3, 4, 5, 6, 8, tzinfo=UTC)
-ASKED = {"model": "claude-test", "messages": [{"role": "user", "content": "When is high tide?"}]}
-SOCKET = "https://api.openai.com/v1/responses"
-
-
-def events(*texts: str, stop: bool = True) -> list[bytes]:
-    """A streamed answer, event by event."""
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-test-2026", "content": []}
-    said: list[dict[str, Any]] = [
-        {"type": "message_start", "message": message},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        *({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}} for text in texts),
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
-        *([{"type": "message_stop"}] if stop else []),
-    ]
-    return [sse([event], named=True) for event in said]
-
-
-def document(text: str) -> bytes:
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-test-2026"}
-    return json.dumps(message | {"content": [{"type": "text", "text": text}], "stop_reason": "end_turn"}).encode()
-
-
-class Desk:
-    """The stages that have to do with it. `remembered` are the clients with a memory."""
-
-    def __init__(
-        self,
-        remembered: Sequence[str] = ("claude-code",),
-        *,
-        largest_answer: int = 10**8,
-        clock: Callable[[], datetime] = lambda: NOW,
-    ) -> None:
-        self.flows, self.notebook = Flows(), Notebook()
-        self.remembered = set(remembered)
-        keys = ConversationKeys()
-        self.remember = Remember(self.flows, self._recorder_of, clock=clock)
-        self.identify = Identify(
-            ProviderTable(()),
-            Destinations(),
-            self.flows,
-            keys,
-            client_of=Senders(ClientTable((), b"")).client_of,
-            largest_body=10**8,
-            remembers=self.remember.remembers,
-        )
-        self.tap = Tap(self.flows, keys, largest_answer=largest_answer, on_answer=self.remember.answered)
-
-    def _recorder_of(self, client: str) -> Notebook | None:
-        return self.notebook if client in self.remembered else None
-
-    async def asked(
-        self, url: str = MESSAGES, body: Any = ASKED, *, decision: Decision | None = None, **headers: str
-    ) -> http.HTTPFlow:
-        flow = flow_to(
-            url, body, headers={"user-agent": "claude-cli/2"} | {k.replace("_", "-"): v for k, v in headers.items()}
-        )
-        self.identify.requestheaders(flow)
-        await self.identify.request(flow)
-        self.flows.take_body(flow)
-        self.exchange(flow).decision = decision or Decision()
-        await self.remember.request(flow)
-        return flow
-
-    def exchange(self, flow: http.HTTPFlow) -> Exchange:
-        exchange = self.flows.of(flow)
-        assert exchange
-        return exchange
-
-    def begin(self, flow: http.HTTPFlow, status: int = 200, **headers: str) -> None:
-        flow.response = http.Response.make(status, b"")
-        flow.response.headers.clear()
-        flow.response.headers.update({name.replace("_", "-"): value for name, value in headers.items()})
-        flow.server_conn.timestamp_tcp_setup = time.time()
-        self.tap.responseheaders(flow)
-
-    def send(self, flow: http.HTTPFlow, *chunks: bytes) -> None:
-        """The chunks pass through; nothing of them is changed."""
-        assert flow.response
-        assert callable(flow.response.stream)
-        assert [flow.response.stream(chunk) for chunk in chunks] == list(chunks)
-
-    async def end(self, flow: http.HTTPFlow) -> None:
-        self.send(flow, b"")
-        await self.tap.response(flow)
-        self.flows.end(flow)
-
-    async def answered(self, flow: http.HTTPFlow, *chunks: bytes, status: int = 200, **headers: str) -> None:
-        self.begin(flow, status, **headers)
-        self.send(flow, *chunks)
-        await self.end(flow)
 
 
 async def test_a_streamed_answer_is_recorded_before_its_last_event_is_passed_on() -> None:
@@ -263,97 +157,11 @@ async def test_a_stream_that_says_many_times_that_it_is_over_is_recorded_with_al
     assert desk.notebook.answers == [("At ", True), ("At noon.", True)]
 
 
-# What is never recorded
-
-
-@pytest.mark.parametrize(
-    ("url", "body", "headers"),
-    [
-        (f"{MESSAGES}/count_tokens", ASKED, {}),
-        (MESSAGES, ASKED | {"max_tokens": 1}, {}),
-        (MESSAGES, ASKED | {"output_config": {"format": {"type": "json_schema"}}}, {}),
-        (MESSAGES, ASKED, {"x_claude_code_request_class": "auxiliary"}),
-    ],
-)
-async def test_side_requests_are_not(url: str, body: Any, headers: dict[str, str]) -> None:
-    desk = Desk()
-    flow = await desk.asked(url, body, **headers)
-    assert desk.exchange(flow).side_request
-    await desk.answered(flow, *events("Tides"), content_type="text/event-stream")
-    assert (desk.notebook.said, desk.notebook.prepared) == ([], 0)
-
-
-async def test_what_is_blocked_is_not() -> None:
-    desk = Desk()
-    flow = await desk.asked(decision=Decision("block", "tides stay home"))
-    assert (desk.notebook.prepared, desk.flows.asked_of(desk.exchange(flow))) == (0, None)
-
-
-async def test_what_is_blocked_once_no_target_has_taken_it_is_not() -> None:
-    desk = Desk()
-    flow = await desk.asked(decision=Decision("redirect", "tides stay home", targets=("lab",)))
-    desk.begin(flow, content_type="application/json")
-    desk.exchange(flow).decision = Decision("block", "tides stay home")
-    desk.send(flow, document("At noon."))
-    await desk.end(flow)
-    assert desk.notebook.said == []
-
-
 async def test_what_is_led_to_a_target_is_as_the_client_saw_it() -> None:
     desk = Desk()
     flow = await desk.asked(decision=Decision("redirect", "tides stay home", targets=("lab",)))
     await desk.answered(flow, document("At noon."), content_type="application/json")
     assert [(said.answer.text, said.model) for _, said in desk.notebook.said] == [("At noon.", "claude-test-2026")]
-
-
-@pytest.mark.parametrize("status", [301, 400, 429, 500, 529])
-async def test_answers_with_the_status_of_an_error_are_not(status: int) -> None:
-    desk = Desk()
-    await desk.answered(await desk.asked(), document("No."), status=status, content_type="application/json")
-    assert (desk.notebook.said, desk.notebook.prepared) == ([], 1)
-
-
-@pytest.mark.parametrize("body", [b'{"type": "error", "error": {"message": "No."}}', b"", b"<h1>Not here</h1>"])
-async def test_answers_that_say_nothing_are_not(body: bytes) -> None:
-    desk = Desk()
-    await desk.answered(await desk.asked(), body, content_type="application/json")
-    assert desk.notebook.said == []
-
-
-async def test_an_answer_of_our_own_is_not() -> None:
-    desk = Desk()
-    flow = flow_to(MESSAGES, ASKED, headers={"user-agent": "claude-cli/2"})
-    desk.identify.requestheaders(flow)
-    await desk.identify.request(flow)
-    flow.response = http.Response.make(200, document("At noon."))
-    await desk.remember.request(flow)
-    assert (desk.notebook.prepared, desk.flows.asked_of(desk.exchange(flow))) == (0, None)
-
-
-async def test_of_clients_without_a_memory_nothing_is_kept_and_nothing_converted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def never(*_: object) -> Any:
-        pytest.fail("nothing of it may be touched")
-
-    monkeypatch.setattr(AnthropicMessages, "content", never)
-    monkeypatch.setattr(Flows, "hear", never)
-    monkeypatch.setattr(Flows, "ask", never)
-    monkeypatch.setattr(Notebook, "prepare", never)
-    monkeypatch.setattr(Notebook, "record", never)
-    monkeypatch.setattr("addons.tap.Listener.over", never)
-    desk = Desk(["codex"])
-    flow = await desk.asked()
-    await desk.answered(flow, *events("At noon."), content_type="text/event-stream")
-    assert [vars(desk.flows)[name] for name in ("_heard", "_asked")] == [{}, {}]
-
-
-async def test_a_memory_that_is_switched_off_meanwhile_gets_nothing_more() -> None:
-    desk = Desk()
-    flow = await desk.asked()
-    desk.remembered.clear()
-    await desk.answered(flow, *events("At noon."), content_type="text/event-stream")
-    assert desk.notebook.said == []
 
 
 # What is kept of the request
@@ -409,90 +217,6 @@ async def test_nothing_is_left_when_a_flow_ends() -> None:
     assert desk.flows.asked_of(desk.exchange(flow))
     desk.flows.end(flow)
     assert [vars(desk.flows)[name] for name in ("_heard", "_asked")] == [{}, {}]
-
-
-# WebSockets
-
-
-class Socket:
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.flow = flow_to(
-            SOCKET, method="GET", headers={"user-agent": "codex_exec", "session-id": "tulip"}, status=101
-        )
-        self.flow.websocket = WebSocketData()
-
-    async def say(self, message: dict[str, Any], *, from_client: bool, decision: Decision | None = None) -> None:
-        assert self.flow.websocket
-        content = json.dumps(message).encode()
-        self.flow.websocket.messages.append(WebSocketMessage(Opcode.TEXT, from_client, content))
-        if from_client:
-            await self.desk.identify.websocket_message(self.flow)
-            self.desk.exchange(self.flow).decision = decision or Decision()
-            await self.desk.remember.websocket_message(self.flow)
-        self.desk.tap.websocket_message(self.flow)
-
-
-def created(text: str, **more: Any) -> dict[str, Any]:
-    given = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}]
-    return {"type": "response.create", "model": "gpt-test", "input": given, **more}
-
-
-def completed(number: int, text: str) -> list[dict[str, Any]]:
-    delta = {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": text}
-    done = {"id": f"resp_{number}", "model": "gpt-test-2026", "status": "completed"}
-    return [
-        {"type": "response.created", "response": {"id": f"resp_{number}"}},
-        delta,
-        {"type": "response.completed", "response": done},
-    ]
-
-
-async def test_each_turn_on_a_websocket_is_recorded_before_its_last_message_is_passed_on() -> None:
-    desk = Desk(["codex"])
-    socket = Socket(desk)
-    for number, more in ((1, {}), (2, {"previous_response_id": "resp_1"})):
-        await socket.say(created(f"Question {number}", **more), from_client=True)
-        *first, last = completed(number, f"Answer {number}")
-        for message in first:
-            await socket.say(message, from_client=False)
-        assert len(desk.notebook.said) == number - 1
-        await socket.say(last, from_client=False)
-        assert len(desk.notebook.said) == number
-        desk.flows.end(socket.flow)
-    assert [
-        (one.key, one.messages, one.answer.text, one.previous, one.continues, one.answer_id, one.complete)
-        for _, one in desk.notebook.said
-    ] == [
-        ("tulip", (Message("user", "Question 1"),), "Answer 1", None, False, "resp_1", True),
-        ("tulip", (Message("user", "Question 2"),), "Answer 2", "resp_1", True, "resp_2", True),
-    ]
-
-
-async def test_a_socket_that_ends_in_the_midst_of_an_answer() -> None:
-    desk = Desk(["codex"])
-    socket = Socket(desk)
-    await socket.say(created("Question"), from_client=True)
-    for message in completed(1, "Ans")[:2]:
-        await socket.say(message, from_client=False)
-    desk.tap.websocket_end(socket.flow)
-    assert desk.notebook.answers == [("Ans", False)]
-
-
-@pytest.mark.parametrize(
-    ("message", "decision"),
-    [
-        ({"type": "session.update"}, Decision()),
-        (created("Warm up", generate=False), Decision()),
-        (created("Question"), Decision("block", "tides stay home")),
-    ],
-)
-async def test_messages_that_are_no_turn_are_not_kept(message: dict[str, Any], decision: Decision) -> None:
-    desk = Desk(["codex"])
-    socket = Socket(desk)
-    await socket.say(message, from_client=True, decision=decision)
-    assert [vars(desk.flows)[name] for name in ("_heard", "_asked")] == [{}, {}]
-    assert desk.notebook.prepared == 0
 
 
 # Faults

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import ssl
-import subprocess
 import sys
 import threading
 import time
@@ -25,7 +24,7 @@ from tests.addons.gateway_parts import BODY, header_of
 from tests.addons.hostile import OnlyHTTP2
 from tests.addons.http2_peers import Client
 from tests.addons.parts import connection_to, flow_to
-from tests.harness import FAULTS, RawRequest, RawUpstream, free_port, patience
+from tests.harness import FAULTS, RawRequest, RawUpstream, SuiteProcess, free_port, patience, started
 
 URL = "https://api.anthropic.com/v1/messages?beta=true"
 DOOR = Door("127.0.0.1", 4711, "/token", "proof")
@@ -95,9 +94,7 @@ class Proxy:
             "--set", "connection_strategy=lazy",
         ]  # fmt: skip
         environ = {**os.environ, "TARGET_PORTS": ",".join(map(str, ports)), "PYTHONUNBUFFERED": "1"}
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ
-        )
+        self.process = started(command, environ, SuiteProcess.nursery)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from addons.suite import reach_of
+from addons.makers import reach_of
 from memory.exchange import RulePart
 from memory.held import Released
 from memory.notes import MemoryDocument

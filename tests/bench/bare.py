@@ -17,8 +17,8 @@ from mitmproxy.tools.dump import DumpMaster
 
 from addons.config import load_config
 from addons.launcher import claim_ports, start_options
+from addons.mitmproxy_options import proxy_options
 from addons.providers import ProviderTable
-from addons.suite import proxy_options
 
 
 class Through:

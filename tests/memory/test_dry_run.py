@@ -78,11 +78,21 @@ def test_what_notes_say_themselves_is_listed_where_it_hits() -> None:
 
 
 def test_requests_are_judged_as_they_came_in() -> None:
-    home = entry(
-        1, decision=Decision("redirect", "home").to_json(), sentTo=[{"model": "m", "to": "local", "upstream": "x"}]
-    )
+    led = {"decision": Decision("redirect", "home").to_json(), "to": "local"}
+    entries = [
+        entry(1, **led, askedTo="cloud"),
+        entry(2, **led, askedTo="local"),
+        entry(3, decision=led["decision"], to="cloud", askedTo="local"),
+        entry(4, to="local", askedTo="local"),
+        entry(5, **led),  # an earlier version did not say it
+        entry(6, to="local"),
+        entry(7, to="cloud"),
+    ]
+    for one in entries[4:]:
+        del one["askedTo"]
     rules = RuleBook([Rule("home", When(to="cloud"), "redirect", ("ollama",))])
-    assert dry_run(rules, [home, entry(2, to="local")], CaseFacts()).actions == {"redirect": 1, "allow": 1}
+    found = dry_run(rules, entries, CaseFacts())
+    assert (found.actions, found.rules[0].examples) == ({"redirect": 3, "allow": 4}, ["0001", "0005", "0007"])
 
 
 def test_no_requests() -> None:

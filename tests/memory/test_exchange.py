@@ -38,6 +38,7 @@ def test_an_exchange_that_has_just_begun() -> None:
         "protocol": "anthropic",
         "model": "m",
         "to": "cloud",
+        "askedTo": "cloud",
         "sentTo": [],
         "notes": [],
         "decision": {"action": "allow", "rule": None, "rules": []},
@@ -89,6 +90,7 @@ def test_an_exchange_that_is_over() -> None:
         "protocol": "anthropic",
         "model": "m",
         "to": "cloud",
+        "askedTo": "cloud",
         "sentTo": [{"model": "qwen3:8b", "to": "local", "upstream": "127.0.0.1:11434"}],
         "decision": {
             "action": "redirect",

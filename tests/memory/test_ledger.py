@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memory.activity_file import open_to_read, open_to_write
@@ -34,6 +34,19 @@ def test_the_hash_is_the_one_that_anybody_can_work_out() -> None:
     )
     assert json.dumps(json.loads(text), sort_keys=True, separators=(",", ":")) == text
     assert row_hash("ab" * 32, row) == hashlib.sha256(("ab" * 32 + text).encode("ascii")).hexdigest()
+
+
+@given(
+    st.recursive(
+        st.text(st.characters() | st.sampled_from('\x7f\ud800"\\')) | st.integers() | st.booleans() | st.none(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+@example({"\x7f": "\b\x00\u2028", "é": "\U0001f600"})
+@example(["\x7f"])
+@example(["\ud800", 2**64])
+def test_the_one_form_is_that_of_the_standard_library(value: Any) -> None:
+    assert canonical(value) == json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def test_a_chain_that_is_whole_fits() -> None:
@@ -181,3 +194,12 @@ def test_what_is_left_after_pruning_fits(tmp_path: Path, most: int, left: int) -
     [carried] = connection.execute("SELECT count(*) FROM carried").fetchone()
     connection.close()
     assert carried == left // 2
+
+
+def test_a_row_that_adds_to_one_that_was_pruned_goes_too(tmp_path: Path) -> None:
+    entries = [finished("0"), *(one(f"{number:04}") for number in range(1, 251) for one in (released, finished))]
+    connection = open_to_write(tmp_path / "activity.db")
+    assert append(connection, [one.to_json() for one in entries], 1) == 501
+    assert [prune(connection, before=0, most=0) for _ in range(3)] == [500, 1, 0]
+    assert verify_rows(connection) == Verdict(0, Link(501, verify_rows(connection).head.hash))
+    connection.close()

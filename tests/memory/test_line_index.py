@@ -96,14 +96,14 @@ def test_pieces_are_the_texts_at_their_newlines(texts: list[str], size: int) -> 
 
 
 def test_a_text_longer_than_a_piece() -> None:
-    filler = "filler\n" * 60_000
+    filler = "filler\n" * 130_000
     text = f"{LINE}\n{filler}{NUMBERS}\n{filler}12\t{KANA}"
     index = NoteIndex.build([note("a.md", LINE), note("b.md", NUMBERS), note("c.md", KANA)])
     joined = pieces.Joined([b"nothing here that is long enough", b"", text.encode(), b""])
     assert len(list(joined.pieces())) == 4
     places = [place for start, piece in joined.pieces() for place in found_at(index, piece, start)]
     assert joined.texts_at(places) == [2, 2, 2]
-    assert joined.rows_of(2, places) == [0, 60_001, 120_002]
+    assert joined.rows_of(2, places) == [0, 130_001, 260_002]
     assert matched(index, text) == {"vault/a.md": 1, "vault/b.md": 1, "vault/c.md": 1}
 
 

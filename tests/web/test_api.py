@@ -209,6 +209,7 @@ async def test_an_activity_entry_is_given_whole(dashboard: Any) -> None:
                 "protocol": "anthropic",
                 "model": "claude-sonnet-4",
                 "to": "cloud",
+                "askedTo": "cloud",
                 "sentTo": [{"model": "claude-sonnet-4", "to": "cloud", "upstream": "api.anthropic.com:443"}],
                 "notes": [
                     {

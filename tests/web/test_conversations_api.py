@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from memory.conversations.embedding import EmbeddingSettings
-from memory.conversations.engine import EngineSettings
+from memory.conversations.engine import Engine, EngineSettings
+from memory.conversations.recall import Recalled
 from memory.conversations.said import Call
 from tests.web.remembering import CAKE, KEY, NOON, TAP, Remembering, remembering
 
@@ -226,7 +227,6 @@ async def test_the_conversation_that_asks_is_left_out_where_that_is_asked_for(sh
         {"query": ""},
         {"query": " "},
         {"query": 1},
-        {"query": "x" * 4001},
         {"query": "x", "limit": 0},
         {"query": "x", "limit": 21},
         {"query": "x", "limit": True},
@@ -239,6 +239,20 @@ async def test_the_conversation_that_asks_is_left_out_where_that_is_asked_for(sh
 )
 async def test_what_cannot_be_searched_for_is_refused(shown: Shown, body: Any) -> None:
     assert await shown.refused("POST", "/api/clients/client/recall", json=body) == (400, "bad_request")
+
+
+async def test_of_a_long_query_its_beginning_is_looked_for(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+
+    async def search(_engine: Engine, _client: str, query: str, **_: Any) -> Recalled:
+        searched.append(query)
+        return Recalled()
+
+    shown.kept.say("client", KEY)
+    monkeypatch.setattr(Engine, "search", search)
+    for query in ("y" * 2000, " \n" + "y" * 2000 + "z", "short"):
+        assert await shown.recalled(query) == []
+    assert searched == ["y" * 2000, "y" * 2000, "short"]
 
 
 async def test_whose_memory_is_off_is_read_and_deleted_but_not_searched(shown: Shown) -> None:

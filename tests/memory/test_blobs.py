@@ -1,0 +1,101 @@
+"""What is encoded in a string: attachments that are text are looked into, all others are said."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode, urlsafe_b64encode
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from memory.blobs import BLOB_LENGTH, beside_blobs, without_blobs
+from memory.exchange import Scan
+from memory.redact import STILL_THERE
+from memory.scan import scan_value
+from tests.memory.redacting import BERTH, ID, INDEX, TEXT, TIDE, redacted
+
+FILLER = "Nothing of it is a note's, however long it goes on.\n"
+LONG = FILLER * 90
+BYTES = bytes(range(256)) * 40
+
+
+def base64(text: str | bytes) -> str:
+    return b64encode(text.encode() if isinstance(text, str) else text).decode()
+
+
+def lines(scan: Scan) -> dict[str, list[tuple[str, int]]]:
+    return {one.note: [(piece.pointer, piece.lines) for piece in one.evidence] for one in scan.sightings}
+
+
+WAYS: dict[str, Any] = {
+    "Anthropic": lambda text: [{"source": {"type": "base64", "media_type": "text/plain", "data": base64(text)}}],
+    "OpenAI": lambda text: [{"file": {"file_data": f"data:text/markdown;base64,{base64(text)}"}}],
+    "Gemini": lambda text: [{"inlineData": {"mimeType": "text/markdown", "data": base64(text)}}],
+    "url-safe, unpadded": lambda text: [urlsafe_b64encode(f"{text}\n~~~???>>>".encode()).decode().rstrip("=")],
+    "percent-encoded": lambda text: [f"data:text/plain;base64,{quote(base64(text))}"],
+    "in lines": lambda text: ["\r\n".join(base64(text)[at : at + 76] for at in range(0, len(base64(text)), 76))],
+    "twice": lambda text: [base64(base64(text))],
+    "with a mark of its encoding": lambda text: [base64(f"\ufeff{text}")],
+    "in JSON": lambda text: [base64(json.dumps({"notes": [{"text": text}]}))],
+    "in JSON in base64 in JSON": lambda text: [base64(json.dumps([base64(json.dumps([text]))]))],
+    "Markdown like JSON": lambda text: [base64(f"[ ] to do\n{text}")],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("around", ["", LONG], ids=["short", "long"])
+def test_an_attachment_that_is_text_is_looked_into(way: str, around: str) -> None:
+    scan = scan_value(INDEX, WAYS[way](f"{around}{TEXT}"))
+    assert (scan.state, scan.reasons) == ("complete", ())
+    [(note, [(_, count)])] = lines(scan).items()
+    assert (note, count) == (ID, scan_value(INDEX, [TEXT]).sightings[0].matched)
+
+
+def test_where_it_was_found_is_the_attachment() -> None:
+    value = [{"data": base64(LONG)}, {"data": base64(f"{LONG}{TIDE}")}]
+    assert lines(scan_value(INDEX, value)) == {ID: [("/1/data", 1)]}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (base64(BYTES), "encoded or encrypted data"),
+        (base64(LONG.encode() + b"\xff"), "encoded or encrypted data"),
+        (base64(LONG.encode() + b"\x00"), "encoded or encrypted data"),
+        (base64(LONG.encode("utf-16")), "encoded or encrypted data"),
+        (base64(LONG) + "A", "encoded or encrypted data"),
+        (base64(f"%PDF-1.4\n{LONG}"), "attachment"),
+        (f"data:text/plain;base64,{base64(BYTES)}", "attachment"),
+        (f"data:;base64,{base64(LONG)} data:;base64,{base64(BYTES)}", "attachment"),
+        (base64(json.dumps([LONG, base64(BYTES)])), "encoded or encrypted data"),
+        (base64("[" * 100_000), "nested too deep"),
+    ],
+)
+def test_what_is_no_text_is_said(value: str, reason: str) -> None:
+    scan = scan_value(INDEX, [value, BERTH])
+    assert (scan.state, scan.reasons) == ("partial", (reason,))
+    assert lines(scan) == {ID: [("/1", 1)]}
+
+
+def test_what_is_short_is_looked_through_as_it_stands_too() -> None:
+    for text in (base64(FILLER * 3), f"see data:text/plain;base64,{base64(FILLER * 3)}"):
+        assert len(text) < BLOB_LENGTH
+        assert beside_blobs(text) == (f"{text}\n{FILLER * 3}", None)
+        assert without_blobs(text) == text
+
+
+def test_what_is_long_is_not() -> None:
+    encoded = base64(LONG)
+    assert beside_blobs(encoded) == (LONG, None)
+    assert without_blobs(encoded) == ""
+    assert beside_blobs(f"a data:text/plain;base64,{encoded} z") == (f"a data:text/plain;base64, z\n{LONG}", None)
+    assert without_blobs(f"a data:text/plain;base64,{encoded} z") == "a data:text/plain;base64, z"
+
+
+@pytest.mark.parametrize("around", ["", LONG], ids=["short", "long"])
+def test_nothing_can_be_withheld_from_it_so_it_is_not_sent(around: str) -> None:
+    body = json.dumps([{"data": base64(f"{around}{TEXT}")}, {"text": f"a\n{TIDE}\nb"}]).encode()
+    done = redacted(body)
+    assert (done.complete, STILL_THERE in done.reasons) == (False, True)
+    assert lines(done.left)[ID][0][0] == "/0/data"
