@@ -48,7 +48,8 @@ def ensure_certificates(state: Path, *, key_bits: int = KEY_BITS) -> Certificate
     from mitmproxy.certs import CertStore  # noqa: PLC0415 - it takes a while to load, and a running suite does without
 
     certificates = certificates_of(state)
-    certificates.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder alone
+    certificates.folder.mkdir(mode=0o700, exist_ok=True)
     if not (certificates.folder / CA).exists():
         CertStore.create_store(certificates.folder, BASENAME, key_bits)
     CertStore.from_files(certificates.folder / CA, certificates.folder / f"{BASENAME}-dhparam.pem")

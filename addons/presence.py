@@ -130,7 +130,8 @@ def config_name(file: Path | None) -> str:
 
 def _folder(state: Path) -> Path:
     folder = state / FOLDER
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder alone
+    folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 

@@ -121,18 +121,16 @@ def check_origin(request: web.Request, *, api: bool) -> None:
     Other ports of this machine are other origins too, although SameSite cookies go there.
     """
     site = request.headers.get("Sec-Fetch-Site")
+    origin = request.headers.get("Origin")
+    is_foreign = origin is not None and origin.lower() not in _own(request.headers["Host"].lower())
     refusal = Refusal(403, "foreign_origin", "this came from a page of another site")
     if request.method in READS:
-        if api and site not in (None, "same-origin", "none"):
+        if api and (is_foreign or site not in (None, "same-origin", "none")):
             raise refusal
         return
-    if site not in (None, "same-origin"):
+    if is_foreign or site not in (None, "same-origin"):
         raise refusal
-    origin = request.headers.get("Origin")
-    host = request.headers["Host"].lower()
-    if origin is None and "Authorization" in request.headers:
-        return
-    if origin is None or origin.lower() not in _own(host):
+    if origin is None and "Authorization" not in request.headers:
         raise refusal
 
 

@@ -115,7 +115,8 @@ def _entry(
 
 def _write(file: Path, content: bytes) -> None:
     """For the owner alone: `mkstemp` makes the file so."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (file.parent.parent, file.parent):  # the mode is that of the last folder alone
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=file.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:

@@ -207,6 +207,15 @@ async def test_another_sites_page_does_not_read_either(dashboard: Any, site: str
         assert await error_of(answer) == (403, "foreign_origin")
 
 
+@pytest.mark.parametrize("path", ["/api/memory", "/api/events"])
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
+async def test_nor_where_its_browser_names_only_the_origin(dashboard: Any, path: str, origin: str) -> None:
+    """As browsers before 2023 do, which send no Sec-Fetch-Site."""
+    headers = await dashboard.log_in() | {"Origin": origin}
+    async with dashboard.ask("GET", path, token=None, headers=headers) as answer:
+        assert await error_of(answer) == (403, "foreign_origin")
+
+
 async def test_a_form_of_another_site_is_refused(dashboard: Any) -> None:
     headers = await dashboard.log_in() | {"Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site"}
     async with dashboard.ask(

@@ -8,8 +8,9 @@ import { ScanState } from "./components/ScanState.js";
 import { Table } from "./components/Table.js";
 import { detail } from "./detail.js";
 import { byId, h, icon, root } from "./dom.js";
-import { bytes, models, notes, outcome } from "./entry.js";
+import { bytes, client, models, notes, outcome } from "./entry.js";
 import { frame } from "./frame.js";
+import { swapEach } from "./setup_parts.js";
 import { counted } from "./words.js";
 
 const PAGE = 100;
@@ -26,7 +27,10 @@ let way = [""];
 /** @type {string | null} the `before` of the next page */
 let next = null;
 let turn = 0; // answers that come late are of a page that is not shown any more
-let waiting = 0; // requests that came since the list was loaded
+/** @type {Set<string>} requests that came since the list was loaded */
+const waiting = new Set();
+/** @type {Map<string, ActivityEntry> | null} what was told since the list was asked for; null: it is there */
+let early = null;
 
 /** @type {Table<ActivityEntry>} */
 const table = new Table({
@@ -36,7 +40,7 @@ const table = new Table({
   onEnter: open,
   columns: [
     { label: "Time", cell: time, class: "time" },
-    { label: "Client", cell: (entry) => entry.client, class: "client" },
+    { label: "Client", cell: client },
     { label: "Model", cell: models },
     { label: "Notes", cell: notes, class: "wide" },
     { label: "Decision", cell: (entry) => Decision(entry.decision) },
@@ -68,9 +72,9 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !panel.hidden) close();
 });
 frame((kind, data) => {
-  if (kind === "activity" && !table.lines.has(data.id)) arrived(data);
-  if (kind === "activity" && table.lines.has(data.id)) table.upsert(data, Infinity);
-  if (kind === "resync") void load();
+  if (kind === "activity" && early) early.set(data.id, data);
+  else if (kind === "activity") told(data);
+  if (kind === "resync") void load({ again: true });
 });
 void first();
 
@@ -90,8 +94,10 @@ function go(to) {
   void load();
 }
 
-async function load() {
+/** @param {{again?: boolean}} [how] `again`: it is the page that was shown before */
+async function load({ again = false } = {}) {
   const mine = ++turn;
+  early ??= new Map();
   const query = filtered();
   history.replaceState(null, "", `${location.pathname}${query.size ? `?${query}` : ""}`);
   const before = way[way.length - 1];
@@ -99,36 +105,56 @@ async function load() {
   query.set("limit", String(PAGE));
   try {
     const page = await get(`activity?${query}`);
-    if (mine === turn) show(page.entries, page.next);
+    if (mine === turn) show(page.entries, page.next, again);
   } catch (error) {
     if (mine !== turn) return;
     const said = error instanceof Error ? error.message : String(error);
     byId("entries").replaceChildren(Empty({ icon: "warning", title: "The requests could not be loaded" }, h("p", {}, said)));
+    early = null;
   }
 }
 
 /**
  * @param {ActivityEntry[]} entries
  * @param {string | null} following
+ * @param {boolean} again
  */
-function show(entries, following) {
+function show(entries, following, again) {
   next = following;
-  waiting = 0;
+  const since = [...(early?.values() ?? [])];
+  early = null;
+  waiting.clear();
   fresh.hidden = true;
-  close();
+  if (!again) close();
   if (!entries.length && way.length === 1 && !filtered().size) {
     const text = "Each request to a model is written down here: who sent it, to which model, which notes were in it, and what was decided. Nothing went through the proxy yet.";
     byId("entries").replaceChildren(Empty({ icon: "activity", title: "No activity yet" }, h("p", {}, text), h("a", { class: "button", href: new URL("setup", root).href }, "Point a client at the proxy")));
+    if (since.length) void load();
     return;
   }
   table.setRows(entries);
+  if (!panel.hidden) {
+    const line = table.lines.get(panel.dataset.entry ?? "");
+    if (line) fill(line.row);
+    else close();
+  }
   newer.disabled = way.length === 1;
   older.disabled = next === null;
   const carried = entries.filter((entry) => entry.notes.length).length;
   count.textContent = `${counted(entries.length, "request")} on this page, ${carried} with notes`;
   suggest(entries);
-  byId("entries").replaceChildren(h("div", { class: "beside" }, table.element, panel), pager);
-  table.element.scrollTop = 0;
+  if (!table.element.isConnected) byId("entries").replaceChildren(h("div", { class: "beside" }, table.element, panel), pager);
+  if (!again) table.element.scrollTop = 0;
+  since.forEach(told);
+}
+
+/** What an event says: of a row that is shown, or of a new request. @param {ActivityEntry} entry */
+function told(entry) {
+  const row = table.element.isConnected && table.lines.get(entry.id);
+  if (!row) return arrived(entry);
+  if (row.row.finishedAt && !entry.finishedAt) return; // the list knows more already
+  table.upsert(entry, Infinity);
+  if (!panel.hidden && panel.dataset.entry === entry.id) fill(entry);
 }
 
 /** What came in since is shown when somebody asks for it: rows do not move under a reader. @param {ActivityEntry} entry */
@@ -138,8 +164,8 @@ function arrived(entry) {
     void load();
     return;
   }
-  waiting += 1;
-  fresh.textContent = `Show ${counted(waiting, "new request")}`;
+  waiting.add(entry.id);
+  fresh.textContent = `Show ${counted(waiting.size, "new request")}`;
   fresh.hidden = false;
 }
 
@@ -213,13 +239,18 @@ function time(entry) {
 /** @param {ActivityEntry} entry */
 function open(entry) {
   close();
-  table.lines.get(entry.id)?.line.classList.add("open");
   panel.dataset.entry = entry.id;
-  panel.replaceChildren(...detail(entry, { onClose: close, onNote: (note) => ((fields.note.value = note), go([""])) }));
+  fill(entry);
   panel.hidden = false;
   panel.scrollTop = 0;
   document.body.classList.add("with-detail");
   /** @type {HTMLElement | null} */ (panel.querySelector("h2"))?.focus();
+}
+
+/** Say in the panel what is known of a request, and mark its row; whoever is on a part of it stays there. @param {ActivityEntry} entry */
+function fill(entry) {
+  table.lines.get(entry.id)?.line.classList.add("open");
+  swapEach(panel, ...detail(entry, { onClose: close, onNote: (note) => ((fields.note.value = note), go([""])) }));
 }
 
 /** Close the panel; the focus goes back to the row that it was of. */

@@ -1,6 +1,6 @@
 // @ts-check
 // The Conversations page: what was recorded of each client whose memory is on. Its address says what is shown.
-import { get, post } from "./api.js";
+import { ApiError, get, post } from "./api.js";
 import { Confirm } from "./components/Confirm.js";
 import { Empty } from "./components/Empty.js";
 import { Toast } from "./components/Toast.js";
@@ -35,6 +35,8 @@ const kept = new Map();
 const compacting = new Set();
 let turn = 0; // answers that come late are of a place that is not shown any more
 let timer = 0;
+let due = Infinity; // ms since 1970 at which it is looked next
+let isAdmin = false; // nobody else is shown what was recorded
 let seen = ""; // what `filesOf` was when they were last listed
 
 const clientList = h("nav", { "aria-labelledby": "clients-title" });
@@ -49,8 +51,8 @@ const page = [
 ];
 
 frame((kind, data) => {
-  if (kind === "resync") void move({ anew: true });
-  if (kind === "activity" && data.outcome && data.client === client?.client) look(PAUSE);
+  if (kind === "resync" && isAdmin) void move({ anew: true });
+  if (kind === "activity" && data.outcome && (!client || data.client === client.client)) look(PAUSE);
 });
 document.addEventListener("visibilitychange", () => look(0));
 void start();
@@ -60,7 +62,8 @@ async function start() {
   try {
     const { role } = /** @type {SuiteStatus} */ (await get("status"));
     known = await get("clients");
-    if (role !== "admin") byId("conversations").replaceChildren(forReaders(known.clients));
+    isAdmin = role === "admin";
+    if (!isAdmin) byId("conversations").replaceChildren(forReaders(known.clients));
     else {
       followLinks(() => void move());
       await move();
@@ -74,12 +77,16 @@ async function start() {
 /** Show what the address says. @param {{anew?: boolean}} [how] `anew`: the clients may be others by now */
 async function move({ anew = false } = {}) {
   const mine = ++turn;
-  clearTimeout(timer);
+  stopLooking();
   const place = here();
   try {
     if (anew) known = await get("clients");
     if (mine !== turn) return;
-    if (!known.clients.length) return byId("conversations").replaceChildren(noClient());
+    if (!known.clients.length) {
+      client = null;
+      byId("conversations").replaceChildren(noClient());
+      return look(BETWEEN);
+    }
     const chosen = choose(place.client);
     if (chosen.client !== client?.client) leave(chosen);
     client = chosen;
@@ -88,6 +95,7 @@ async function move({ anew = false } = {}) {
     search.show(place.asked);
     await refresh(mine, true);
   } catch (error) {
+    seen = ""; // so that it is read again
     if (mine === turn) say(failed("This memory could not be read", error));
   }
   look(BETWEEN);
@@ -108,19 +116,47 @@ function choose(name) {
   return named ?? clients.find((one) => one.memoryEnabled) ?? clients.find((one) => one.configured) ?? clients[0];
 }
 
-/** Look again in so many ms, or at once where that is earlier. @param {number} ms */
+/** Look again in so many ms, or when it was to be looked at all the same, where that is earlier. @param {number} ms */
 function look(ms) {
-  clearTimeout(timer);
-  if (document.hidden) return; // it is looked at when somebody comes back
+  if (document.hidden || !isAdmin) return stopLooking(); // it is looked at when somebody comes back
+  if (Date.now() + ms >= due) return;
+  stopLooking();
+  due = Date.now() + ms;
   timer = setTimeout(async () => {
     const mine = turn;
+    due = Infinity;
     try {
-      if (client && shown.isConnected) await refresh(mine, false);
+      await lookAgain(mine);
     } catch (error) {
       if (mine === turn) status.textContent = message(error);
     }
     if (mine === turn) look(isBusy() ? BUSY : BETWEEN);
   }, ms);
+}
+
+function stopLooking() {
+  clearTimeout(timer);
+  due = Infinity;
+}
+
+/** The clients and their memory may be others by now. @param {number} mine */
+async function lookAgain(mine) {
+  /** @type {ClientStates} */
+  const now = await get("clients");
+  if (mine !== turn) return;
+  const changed = JSON.stringify(now.clients.map(settings)) !== JSON.stringify(known.clients.map(settings));
+  known = now;
+  const same = now.clients.find((one) => one.client === client?.client);
+  if (!same && !client && !now.clients.length) return; // there is none as before
+  if (!same) return move();
+  client = same;
+  if (changed) drawClients(clientList, now.clients, same.client);
+  await refresh(mine, false);
+}
+
+/** What this page shows of a client. @param {ClientState} client */
+function settings({ client, name, configured, mode, memoryEnabled }) {
+  return [client, name, configured, mode, memoryEnabled];
 }
 
 function isBusy() {
@@ -197,6 +233,7 @@ async function showSession(mine, name, id, anew) {
   try {
     read = await get(`${memoryOf(name)}/sessions/${encodeURIComponent(id)}`);
   } catch (error) {
+    if (!(error instanceof ApiError && error.status === 404)) seen = ""; // it may be read the next time
     if (mine === turn) say(failed("This session could not be read", error));
     return;
   }

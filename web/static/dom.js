@@ -47,6 +47,17 @@ export function icon(name) {
 }
 
 /**
+ * What was opened in one element is open in the other, which takes its place.
+ *
+ * @param {Element} from
+ * @param {Element} to
+ */
+export function keepOpen(from, to) {
+  const before = from.querySelectorAll("details");
+  for (const [at, details] of to.querySelectorAll("details").entries()) details.open = before[at]?.open ?? details.open;
+}
+
+/**
  * The element with this id; it must be in the page.
  *
  * @param {string} id

@@ -9,6 +9,11 @@ import { counted, receivers, size } from "./words.js";
 const NOTES_SHOWN = 3;
 const OUTCOMES = { answered: "Answered", blocked: "Blocked", failed: "Failed", aborted: "Client left" };
 
+/** @param {ActivityEntry} entry */
+export function client(entry) {
+  return h("span", { class: "name" }, entry.client);
+}
+
 /** The models that got it, or the one that it is for. @param {ActivityEntry} entry */
 export function models(entry) {
   const to = receivers(entry);

@@ -7,7 +7,7 @@ import { Empty } from "./components/Empty.js";
 import { ScanState } from "./components/ScanState.js";
 import { Table } from "./components/Table.js";
 import { byId, h } from "./dom.js";
-import { bytes, models, notes, outcome } from "./entry.js";
+import { bytes, client, models, notes, outcome } from "./entry.js";
 import { frame } from "./frame.js";
 import { Held } from "./live_held.js";
 
@@ -21,7 +21,7 @@ const table = new Table({
   empty: "No request went through the proxy yet. Point a client at it: the lines to paste stand in the terminal that mitmemory was started in.",
   columns: [
     { label: "Time", cell: (entry) => Ago(entry.startedAt), class: "time" },
-    { label: "Client", cell: (entry) => entry.client, class: "client" },
+    { label: "Client", cell: client },
     { label: "Model", cell: models },
     { label: "Notes", cell: notes, class: "wide" },
     { label: "Decision", cell: (entry) => Decision(entry.decision) },
@@ -35,27 +35,35 @@ byId("held").append(held.element);
 
 /** @type {ActivityEntry[] | null} events that came before the list; null: they are shown at once */
 let early = [];
+let turn = 0; // the list is asked for anew while an answer is on its way: the last one counts
 frame(
   (kind, data) => {
     if (kind === "activity") {
       if (early) early.push(data);
-      else table.upsert(data, MOST);
+      else if (table.element.isConnected) table.upsert(data, MOST);
+      else void load(); // the list could not be loaded before
     }
     if (kind === "held") held.told(data);
     if (kind === "resync") void load();
   },
-  ({ role }) => held.allow(role === "admin"),
+  ({ role, held: count = 0 }) => {
+    held.allow(role === "admin");
+    if (count !== held.cards.size) void held.load(); // the last answer did not arrive
+  },
 );
 void load();
 
 async function load() {
+  const mine = ++turn;
   early ??= [];
   const asked = held.load();
   try {
     const { entries } = await get(`activity?limit=${FIRST}`);
+    if (mine !== turn) return;
     table.setRows(entries);
-    byId("requests").replaceChildren(table.element);
+    if (!table.element.isConnected) byId("requests").replaceChildren(table.element);
   } catch (error) {
+    if (mine !== turn) return;
     const said = error instanceof Error ? error.message : String(error);
     byId("requests").replaceChildren(Empty({ icon: "warning", title: "The requests could not be loaded" }, h("p", {}, said)));
   }

@@ -55,7 +55,7 @@ export class NoteGraph {
       doubleClickZoomingRatio: 1.8,
       nodeReducer: (id, data) => this.look.node(id, data),
       edgeReducer: (id, data) => this.look.edge(id, data),
-      defaultDrawNodeLabel: (context, data) => this.look.label(context, data),
+      defaultDrawNodeLabel: (context, data) => this.look.want(context, data),
       defaultDrawNodeHover: (context, data) => this.look.label(context, { ...data, forceLabel: true }),
     });
     /** @type {Glow} */
@@ -68,7 +68,10 @@ export class NoteGraph {
       onChange: () => this.sigma.scheduleRender(),
     });
     this.sigma.on("beforeRender", () => this.look.begin());
-    this.sigma.on("afterRender", () => this.glow.draw());
+    this.sigma.on("afterRender", () => {
+      this.look.finish();
+      this.glow.draw();
+    });
     this.sigma.on("enterNode", ({ node }) => this.#hover(node));
     this.sigma.on("leaveNode", () => this.#hover(""));
     this.sigma.on("clickNode", ({ node }) => onOpen(node));

@@ -6,6 +6,8 @@ export const FONT = "system-ui, sans-serif";
 const DIMMED = 0.84; // how far a note that is not meant goes towards the page's colour
 const BELOW = 7; // pixels from a dot to its label: the rings of a sent note lie between
 const FEW = 25; // so many notes that are meant all show their titles, as far as there is room
+/** How clearly the label of the smallest dot is drawn, of 1: with less, muted text would fall below a contrast of 4.5. */
+export const FAINTEST = 0.9;
 const LINE = 15; // pixels from one label to the next
 
 export class Look {
@@ -27,6 +29,8 @@ export class Look {
     this.dim = 0;
     /** @type {{left: number, right: number, top: number}[]} labels drawn in this frame */
     this.labels = [];
+    /** @type {{context: CanvasRenderingContext2D, data: any}[]} labels that are to be drawn in it */
+    this.waiting = [];
   }
 
   /** The page became dark, or light. */
@@ -37,6 +41,18 @@ export class Look {
   /** A frame begins: no label stands yet. */
   begin() {
     this.labels = [];
+    this.waiting = [];
+  }
+
+  /** A label of this frame. @param {CanvasRenderingContext2D} context @param {any} data */
+  want(context, data) {
+    this.waiting.push({ context, data });
+  }
+
+  /** All are known: those that must be there come first, and then those of the largest dots. */
+  finish() {
+    this.waiting.sort(({ data: a }, { data: b }) => Number(b.forceLabel ?? false) - Number(a.forceLabel ?? false) || b.size - a.size);
+    for (const { context, data } of this.waiting.splice(0)) this.label(context, data);
   }
 
   /** @param {string} id */
@@ -119,7 +135,7 @@ export class Look {
     );
     if (taken && !strong) return;
     this.labels.push(box);
-    context.globalAlpha = data.forceLabel ? 1 : Math.min(1, Math.max(0.6, (data.size - 3) / 5));
+    context.globalAlpha = data.forceLabel ? 1 : Math.min(1, Math.max(FAINTEST, (data.size - 3) / 5));
     context.strokeText(data.label, data.x, box.top);
     context.fillText(data.label, data.x, box.top);
     context.globalAlpha = 1;

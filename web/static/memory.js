@@ -35,8 +35,11 @@ let depth = 0;
 const lit = new Set();
 /** @type {ActivityEntry[] | null} events that came before the map; null: they are handled at once */
 let early = [];
+/** @type {ActivityEntry[]} events that came since the map was last asked for: it may not know of them */
+let since = [];
 let events = 0;
-let loading = 0;
+let loading = 0; // how often the map was asked for,
+let loaded = 0; // and which of these was the last that is over
 
 const layout = new SavedLayout(failed);
 const panel = new Panel({ onClose: () => closePanel(), onDepth: (links) => showLocal(links) });
@@ -90,6 +93,7 @@ byId("drawer").append(table.element);
 frame(
   (kind, data) => {
     if (kind === "activity") {
+      if (loading !== loaded) since.push(data);
       if (early) early.push(data);
       else heard(data);
     }
@@ -110,6 +114,7 @@ void load();
 /** Load the map and show it. What an older call brings after a newer one started is dropped. */
 async function load() {
   const turn = ++loading;
+  since = [];
   const stopProgress = notes.byId.size ? () => {} : showProgress();
   try {
     const [[map, entries], positions] = await Promise.all([loadMap(), saved ?? layout.load()]);
@@ -117,9 +122,10 @@ async function load() {
     if (turn === loading) show(map, entries);
   } catch (error) {
     if (notes.byId.size) failed(error);
-    else cover(Empty({ icon: "warning", title: "The map could not be loaded" }, h("p", {}, messageOf(error))));
+    else cover(Empty({ icon: "warning", title: "The map could not be loaded" }, h("p", {}, messageOf(error)), h("button", { type: "button", onclick: () => void load() }, "Try again")));
   } finally {
     stopProgress();
+    if (turn === loading) loaded = turn;
   }
 }
 
@@ -129,7 +135,7 @@ async function load() {
  */
 function show(map, entries) {
   notes.read(map);
-  sharing.load(map.exposure, entries);
+  sharing.load(map.exposure, entries, since);
   legend.forget();
   const empty = map.nodes.length === 0;
   byId("tools").hidden = empty;

@@ -48,14 +48,15 @@ export function notesTable({ exposure, onFocus, onEnter }) {
   return {
     element: table.element,
     focus: () => table.focus(),
-    /** @param {MapNode[]} nodes */
+    /** While someone walks the rows, these come when they leave. @param {MapNode[]} nodes */
     show(nodes) {
       shown = nodes;
-      if (inSight()) fill();
+      if (walked()) stale = true;
+      else if (inSight()) fill();
     },
     /** It came into sight. */
     fill,
-    /** Sharing changed. Not out of sight, nor more than once in a while; while someone walks the rows, when they leave. */
+    /** Sharing changed. Not out of sight, nor more than once in a while. */
     refresh() {
       if (asked || !inSight()) return;
       asked = setTimeout(() => {

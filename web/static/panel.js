@@ -7,6 +7,7 @@ import { Lines } from "./components/Lines.js";
 import { NoteLink } from "./components/NoteLink.js";
 import { Where } from "./components/Where.js";
 import { byId, h, icon, root } from "./dom.js";
+import { swapEach } from "./setup_parts.js";
 import { counted, number, receivers, size } from "./words.js";
 
 const REQUESTS = 20;
@@ -52,7 +53,7 @@ export class Panel {
     const { node, out, into } = facts;
     const other = node.id !== this.shown;
     this.facts = facts;
-    this.element.replaceChildren(
+    const parts = [
       h(
         "header",
         {},
@@ -71,7 +72,9 @@ export class Panel {
       links("Links to", out),
       links("Linked from", into),
       this.requests,
-    );
+    ];
+    if (other) this.element.replaceChildren(...parts);
+    else swapEach(this.element, ...parts);
     this.element.hidden = false;
     this.setExposure(facts.exposure);
     if (other) this.requests.replaceChildren();
@@ -164,7 +167,7 @@ function sent(exposure) {
  * @param {MapNode[]} nodes
  */
 function links(title, nodes) {
-  if (!nodes.length) return "";
+  if (!nodes.length) return new Text();
   const items = [...nodes].sort((a, b) => (a.title < b.title ? -1 : 1)).map((node) => h("li", {}, NoteLink(node)));
   return h("section", {}, h("h3", {}, title, h("small", {}, number(nodes.length))), h("ul", { class: "links" }, ...items));
 }

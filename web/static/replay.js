@@ -35,9 +35,14 @@ export class Replay {
 
   /** @param {ActivityEntry[]} entries the newest first, as the API gives them */
   setEntries(entries) {
-    this.stop();
+    const shown = this.entries[Number(this.slider.value)]?.id; // none: the map shows what is now
     this.entries = entries.filter(wentOut).reverse();
-    this.#grow(true);
+    const at = this.entries.findIndex((one) => one.id === shown);
+    if (at < 0) this.stop();
+    this.#grow(at < 0);
+    if (at < 0) return;
+    this.slider.value = String(at);
+    this.#tell();
   }
 
   /** A request was routed, or ended. @param {ActivityEntry} entry */

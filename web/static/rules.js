@@ -9,6 +9,7 @@ import { NoteLink } from "./components/NoteLink.js";
 import { Table } from "./components/Table.js";
 import { byId, h, root } from "./dom.js";
 import { frame } from "./frame.js";
+import { swap } from "./setup_parts.js";
 import { counted, number } from "./words.js";
 
 const BETWEEN = 5000; // ms between two looks at the hits
@@ -65,7 +66,7 @@ async function load() {
     if (now === shown) return; // what a person has opened or selected stays so
     shown = now;
     rules = list.rules;
-    byId("rules").replaceChildren(...parts(list));
+    swap(byId("rules"), ...parts(list));
   } catch (error) {
     shown = "";
     byId("rules").replaceChildren(Empty({ icon: "warning", title: "The rules could not be loaded" }, h("p", {}, said(error))));
@@ -165,12 +166,12 @@ function shares(every) {
 }
 
 /** @param {RuleList["notes"][number]} rule */
-function carriers({ count, notes }) {
+function carriers({ name, count, notes }) {
   const rest = count - notes.length;
   return h(
     "details",
     {},
-    h("summary", {}, counted(count, "note")),
+    h("summary", { "data-key": `notes of ${name}` }, counted(count, "note")),
     h("ul", {}, ...notes.map((note) => h("li", {}, NoteLink(note, { caption: true }))), rest > 0 && h("li", { class: "muted" }, `and ${number(rest)} more`)),
   );
 }

@@ -23,6 +23,8 @@ const facts = {
 
 /** @type {SuiteStatus | null} */
 let status = null;
+/** @type {MapNode[] | null} null: they are not known */
+let notes = null;
 let seen = 0; // clients that sent something
 let waiting = false;
 
@@ -37,6 +39,7 @@ frame(
   (now) => {
     status = now;
     showStatus(now);
+    void loadClients(); // mitm.yaml may name others by now, of which no event tells
   },
 );
 void load();
@@ -57,9 +60,10 @@ async function loadClients() {
 
 async function loadMap() {
   try {
-    const { nodes } = /** @type {MemoryMap} */ (await get("memory"));
-    swap(facts.undetected, undetected(nodes, status?.sources ?? []));
+    notes = /** @type {MemoryMap} */ (await get("memory")).nodes;
+    swap(facts.undetected, undetected(notes, status?.sources ?? []));
   } catch (error) {
+    notes = null;
     swap(facts.undetected, h("p", { class: "problem" }, error instanceof Error ? error.message : String(error)));
   }
 }
@@ -71,15 +75,16 @@ function showStatus(now) {
   begin(now);
   swap(facts.authority, authority(now.authority ?? null));
   swap(facts.unseen, unseen(now));
+  if (notes) swap(facts.undetected, undetected(notes, now.sources ?? []));
   swap(facts.warnings, versions(now));
 }
 
 /** The three steps of a first visit, until all are done. @param {SuiteStatus} now */
 function begin(now) {
-  const notes = now.notes ?? 0;
+  const found = now.notes ?? 0;
   const requests = Object.values(now.requests ?? {}).reduce((sum, count) => sum + count, 0);
   const steps = [
-    { done: notes > 0, word: "Say where your notes are", to: "sources", said: `${counted(notes, "note")} on the map` },
+    { done: found > 0, word: "Say where your notes are", to: "sources", said: `${counted(found, "note")} on the map` },
     { done: seen > 0, word: "Point a program at the proxy", to: "clients", said: `${counted(seen, "client")} seen` },
     { done: requests > 0, word: "Ask it something, and watch the map", to: null, said: `${counted(requests, "request")} went through` },
   ];

@@ -1,19 +1,45 @@
 // @ts-check
 // Small parts of the Setup page.
-import { h } from "./dom.js";
+import { h, keepOpen } from "./dom.js";
 
 /**
- * Put these in the place of what the element holds, unless they say the same: whoever is on one of them stays there.
+ * Put these in the place of what the element holds, unless they say the same: whoever is on one of them stays there, and
+ * what was opened stays open.
  *
  * @param {Element} element
  * @param {...Node} parts
  */
 export function swap(element, ...parts) {
   const old = [...element.childNodes];
+  opened(old, parts);
   if (parts.length === old.length && parts.every((part, at) => part.isEqualNode(old[at]))) return;
   const focused = element.contains(document.activeElement) && /** @type {HTMLElement} */ (document.activeElement).dataset.key;
   element.replaceChildren(...parts);
   if (focused) /** @type {HTMLElement | null} */ (element.querySelector(`[data-key="${CSS.escape(focused)}"]`))?.focus();
+}
+
+/**
+ * The same part by part, where as many are held: one that says the same stays, and whoever is on it.
+ *
+ * @param {Element} element
+ * @param {...Node} parts
+ */
+export function swapEach(element, ...parts) {
+  const old = [...element.childNodes];
+  opened(old, parts);
+  if (parts.length !== old.length) return element.replaceChildren(...parts);
+  for (const [at, part] of parts.entries()) if (!part.isEqualNode(old[at])) old[at].replaceWith(part);
+}
+
+/**
+ * @param {Node[]} old
+ * @param {Node[]} parts
+ */
+function opened(old, parts) {
+  for (const [at, part] of parts.entries()) {
+    const before = old[at];
+    if (before instanceof Element && part instanceof Element) keepOpen(before, part);
+  }
 }
 
 /**

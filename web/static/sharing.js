@@ -13,14 +13,18 @@ export class Sharing {
   }
 
   /**
-   * Start from what the API says. `entries` are the exchanges whose `sentTo` its counts hold.
+   * Start from what the API says. `entries` are the exchanges whose `sentTo` its counts hold; of those in `since`, what
+   * events told while it was asked, it may know nothing.
    *
    * @param {Record<string, NoteExposure>} exposure
    * @param {ActivityEntry[]} entries
+   * @param {ActivityEntry[]} since
    */
-  load(exposure, entries) {
+  load(exposure, entries, since) {
     this.notes = new Map(Object.entries(exposure));
+    for (const entry of since) this.counted.delete(entry.id);
     for (const entry of entries) this.counted.set(entry.id, entry.sentTo.length);
+    for (const entry of since) this.add(entry);
   }
 
   /**
@@ -75,9 +79,14 @@ function none(moment) {
   return { ...counts, firstShared: moment, lastShared: moment, models: {} };
 }
 
-/** The map with its counts, and the newest exchanges. @returns {Promise<[MemoryMap, ActivityEntry[]]>} */
+/**
+ * The map with its counts, and the newest exchanges. These are asked for first: of what is sent in between the counts know,
+ * so that no note is left without its ring.
+ *
+ * @returns {Promise<[MemoryMap, ActivityEntry[]]>}
+ */
 export async function loadMap() {
-  const map = await get("memory");
   const { entries } = await get("activity?limit=1000&notes=only");
+  const map = await get("memory");
   return [map, entries];
 }

@@ -501,6 +501,60 @@ async def test_what_went_wrong_is_said(place: Place, visitor: Visitor) -> None:
     forget_complaints(visitor, 409)
 
 
+@pytest.mark.parametrize("mitm_yaml", ["{}\n"])
+async def test_clients_that_come_later_are_shown(place: Place, visitor: Visitor, mitm_yaml: str) -> None:
+    page = await open_page(place, visitor)
+    await expect(page.get_by_role("heading", name="No client yet")).to_be_visible()
+    place.seen.add("curl")
+    await expect(page.get_by_role("heading", name="curl has no name in mitm.yaml")).to_be_visible()
+    place.file.write_text(MITM_YAML, "utf-8")
+    await expect(page.get_by_role("navigation", name="Clients").get_by_role("link")).to_have_count(4)
+    place.file.write_text(MITM_YAML.replace('"report/*"}', '"report/*"}, memory_enabled: true'), "utf-8")
+    await expect(page.get_by_role("navigation", name="Clients").get_by_role("link", name="nightly")).to_contain_text(
+        "memory on"
+    )
+
+
+async def test_a_client_that_never_pauses_is_followed_all_the_same(place: Place, visitor: Visitor) -> None:
+    place.morning()
+    page = await open_page(place, visitor)
+    await open_session(page)
+    place.say("key", "And a third one?", Message("assistant", "No."), later=180)
+
+    async def third() -> bool:
+        exchange = place.suite.route("cloud")
+        exchange.client = "editor"
+        place.suite.finish(exchange)
+        return await page.get_by_text("And a third one?").is_visible()
+
+    await until(third)
+
+
+async def test_who_may_only_read_is_shown_no_more_when_events_were_lost(place: Place, visitor: Visitor) -> None:
+    page = await open_page(place, visitor, "read_only")
+
+    async def readers() -> int:
+        return place.suite.services.events.readers
+
+    await until(readers, lambda count: count == 1)
+    async with page.expect_response("**/api/status"):  # the frame asks again
+        place.suite.services.events.publish("resync", {})
+    await expect(page.get_by_role("heading", name="Only an admin reads conversations")).to_be_visible()
+    await expect(page.get_by_role("navigation", name="Clients")).to_have_count(0)
+
+
+async def test_what_could_not_be_read_is_read_again(place: Place, visitor: Visitor) -> None:
+    place.morning()
+    page = await open_page(place, visitor)
+    said = {"error": {"code": "internal", "message": "the disk is gone"}}
+    await page.route("**/api/clients/editor/memory", lambda route: route.fulfill(status=500, json=said))
+    await page.get_by_role("navigation", name="Sessions").get_by_role("link").first.click()
+    await expect(page.get_by_role("heading", name="This memory could not be read")).to_be_visible()
+    await page.unroute("**/api/clients/editor/memory")
+    await expect(page.locator("#session-title")).to_be_visible()
+    forget_complaints(visitor, 500)
+
+
 async def test_the_setup_page_leads_here(place: Place, visitor: Visitor) -> None:
     place.morning()
     page = await visitor.enter(place.suite, "setup")

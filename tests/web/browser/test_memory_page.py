@@ -2,7 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.async_api import Browser, expect
@@ -308,6 +308,51 @@ async def test_the_table_waits_for_who_walks_its_rows(suite: Suite, memory_page:
     await page.locator("#query").focus()
     await expect(first).to_contain_text("Kiln")
     await expect(first).to_contain_text(f"1{TIMES} cloud")
+
+
+async def test_where_two_labels_have_no_room_the_larger_note_keeps_its_own(memory_page: MemoryPage) -> None:
+    drawn = await memory_page.page.evaluate(
+        """async () => {
+            const {Look} = await import("/static/map_look.js");
+            const look = new Look({ends: () => ["", ""], isLit: () => false});
+            const context = document.createElement("canvas").getContext("2d");
+            look.begin();
+            for (const size of [4, 9, 6]) look.want(context, {key: `${size}`, label: "Harbour", x: 100 + size, y: 100 - size, size});
+            look.want(context, {key: "far", label: "Kiln", x: 500, y: 100, size: 3});
+            look.finish();
+            return look.labels.map(({left, right}) => (left + right) / 2);
+        }"""
+    )
+    assert drawn == [109, 500]
+
+
+async def test_the_faintest_label_of_the_map_can_be_read(memory_page: MemoryPage) -> None:
+    """A canvas is nothing that axe looks at."""
+    schemes: tuple[Literal["dark"], Literal["light"]] = ("dark", "light")
+    for scheme in schemes:
+        await memory_page.page.emulate_media(color_scheme=scheme)
+        faintest, muted, below = await memory_page.page.evaluate(
+            """async () => {
+                const {FAINTEST} = await import("/static/map_look.js");
+                const style = getComputedStyle(document.documentElement);
+                return [FAINTEST, style.getPropertyValue("--muted"), style.getPropertyValue("--page")];
+            }"""
+        )
+        text, page = channels(muted), channels(below)
+        drawn = [faintest * one + (1 - faintest) * other for one, other in zip(text, page, strict=True)]
+        light, dark = sorted((luminance(drawn), luminance(page)), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, scheme
+
+
+def channels(colour: str) -> list[float]:
+    """Red, green, blue of `#rrggbb`, each from 0 to 1."""
+    return [value / 255 for value in bytes.fromhex(colour.strip().removeprefix("#"))]
+
+
+def luminance(rgb: list[float]) -> float:
+    """https://www.w3.org/TR/WCAG21/#dfn-relative-luminance"""
+    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in rgb)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def near(pixel: list[int], colour: list[int]) -> bool:

@@ -121,6 +121,20 @@ async def test_what_notes_say_themselves(suite: Suite, visitor: Visitor) -> None
     await page.wait_for_url("**/#note=shelf%2FDiary.md")
 
 
+async def test_what_was_opened_stays_open_while_hits_are_counted(suite: Suite, rules: Rules, visitor: Visitor) -> None:
+    suite.shelf.documents.append(MemoryDocument("Diary.md", "Dear diary, it rained again today.\n", share="never"))
+    await suite.services.note_library.scan()
+    page = await open_rules(suite, visitor)
+    line = page.get_by_role("table", name="What notes say of sharing").locator("tbody tr")
+    await line.get_by_text("1 note").focus()
+    await page.keyboard.press("Enter")
+    rules.hits["kiln"] = 5
+    hits = page.get_by_role("table", name="Rules in their order").locator("tbody tr").nth(1).locator("td:last-child")
+    await expect(hits).to_have_text("5")
+    await expect(line.get_by_role("link", name="Diary")).to_be_visible()
+    await expect(line.get_by_text("1 note")).to_be_focused()
+
+
 async def test_without_rules_it_says_what_they_are(suite: Suite, rules: Rules, visitor: Visitor) -> None:
     rules.config = Config(mode="annotate")
     page = await open_rules(suite, visitor)

@@ -306,6 +306,17 @@ async def test_the_clients_and_their_lines(place: Place, visitor: Visitor) -> No
     await expect(page.get_by_role("combobox", name="Shell")).to_have_value("fish")
 
 
+async def test_a_client_that_mitm_yaml_names_later_is_shown(place: Place, visitor: Visitor) -> None:
+    page = await open_setup(place, visitor)
+    switch = page.get_by_role("button", name="Switch on the memory of nightly")
+    await switch.focus()
+    place.file.write_text(
+        place.text.replace('user_agent: "ed/*"}}', 'user_agent: "ed/*"}, memory_enabled: true}'), "utf-8"
+    )
+    await expect(page.get_by_role("button", name="Switch off the memory of editor")).to_be_visible()
+    await expect(switch).to_be_focused()
+
+
 async def test_the_memory_of_a_client_is_switched(place: Place, visitor: Visitor) -> None:
     page = await open_setup(place, visitor)
     await page.get_by_role("button", name="Switch on the memory of nightly").click()

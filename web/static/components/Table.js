@@ -1,7 +1,8 @@
 // @ts-check
-import { h } from "../dom.js";
+import { h, keepOpen } from "../dom.js";
 
 const CHUNK = 200; // rows that are made at once; the rest follow while one scrolls or walks down
+const INSIDE = "a, button, summary"; // what in a row can have the focus
 
 /**
  * @template Row
@@ -47,17 +48,19 @@ export class Table {
     this.setRows([]);
   }
 
-  /** @param {Row[]} rows in the order in which they are shown */
+  /** Whoever is on a row that is there again stays on it. @param {Row[]} rows in the order in which they are shown */
   setRows(rows) {
+    const focus = this.#focus();
     this.lines.clear();
     this.waiting = rows;
     this.body.replaceChildren();
     this.#fill();
     this.#sayIfEmpty();
+    if (focus) this.#refocus(focus);
   }
 
   /**
-   * Bring a row up to date, or put it first; beyond `most` rows the last ones go.
+   * Bring a row up to date, or put it first; beyond `most` rows the last ones go. What was opened in the row stays open.
    *
    * @param {Row} row
    * @param {number} most
@@ -67,9 +70,10 @@ export class Table {
     if (!this.lines.size) this.body.replaceChildren(); // the row that says why it is empty
     const line = this.#line(row, old?.line.tabIndex === 0);
     if (old) {
-      const focused = old.line === document.activeElement;
+      const focus = this.#focus();
+      keepOpen(old.line, line);
       old.line.replaceWith(line);
-      if (focused) line.focus();
+      if (focus?.key === this.key(row)) this.#refocus(focus);
     } else {
       this.body.prepend(line);
     }
@@ -83,6 +87,20 @@ export class Table {
   /** Put the focus on the row that is in the tab order. */
   focus() {
     /** @type {HTMLElement | null} */ (this.body.querySelector("tr[tabindex='0']"))?.focus();
+  }
+
+  /** Which row has the focus, and which of what is in it; -1: the row itself. null: none has. */
+  #focus() {
+    const at = document.activeElement;
+    const line = at && this.body.contains(at) && at.closest("tr");
+    return line ? { key: line.dataset.key ?? "", at: [...line.querySelectorAll(INSIDE)].indexOf(at) } : null;
+  }
+
+  /** @param {{key: string, at: number}} focus */
+  #refocus({ key, at }) {
+    const line = this.lines.get(key)?.line;
+    const part = /** @type {HTMLElement | undefined} */ (line?.querySelectorAll(INSIDE)[at]);
+    (part ?? line)?.focus({ preventScroll: true });
   }
 
   #fill() {
