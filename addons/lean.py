@@ -108,7 +108,8 @@ class Lean:
         _proxy_logger.removeFilter(_is_worth_saying)
         with suppress(ValueError):  # the notes have been read, or it never ran
             self._library.on_change.remove(self._freeze)
-        if self._has_frozen:
+        # At an exit it stays set aside: to look it all over for garbage once more takes half a second.
+        if self._has_frozen and not ctx.master.should_exit.is_set():
             gc.unfreeze()
             self._has_frozen = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.harness import Loop, event_loop
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """What a shell ignores for programs in the background would stay ignored in every program that tests start."""
     for name in ("SIGINT", "SIGQUIT", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has the first only
@@ -24,6 +25,24 @@ def pytest_configure() -> None:
     # How long an example takes says more of the machine than of the code: `make bench` measures.
     hypothesis.settings.register_profile("mitmemory", deadline=None)
     hypothesis.settings.load_profile("mitmemory")
+    # xdist would begin with the files of most tests. The longest have few tests, and one at the end is waited for alone.
+    config.option.loadscopereorder = False
+    gc.disable()  # until everything is loaded: a quarter of that time would go into looking for garbage
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that start a browser or a suite take longest: they come first, that workers end together."""
+
+    def is_short(item: pytest.Item) -> bool:
+        return "browser" not in item.path.parts and not hasattr(getattr(item, "module", None), "SuiteProcess")
+
+    items.sort(key=is_short)
+
+
+def pytest_collection_finish() -> None:
+    """What the tests consist of lives to the end: no collection needs to look at it again."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -18,10 +18,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from urllib.error import HTTPError
 
 import yaml
+
+from tests.forked import Child, Nursery
 
 MITMEMORY = Path(sys.executable).with_name("mitmemory")
 START_SECONDS = 60
@@ -39,7 +41,14 @@ class Answer:
 
 
 class SuiteProcess:
-    """`mitmemory run` with a configuration written to `folder`; its log is searched for faults when it ends."""
+    """`mitmemory run` with a configuration written to `folder`; its log is searched for faults when it ends.
+
+    `fresh`: it loads everything itself, as on a person's machine, and is not forked from the nursery.
+    """
+
+    nursery: ClassVar[Nursery | None] = None
+    """Set for tests of the running suite; None: each start is fresh."""
+    process: subprocess.Popen[str] | Child
 
     def __init__(
         self,
@@ -51,6 +60,7 @@ class SuiteProcess:
         inspector: bool = False,
         command: Sequence[str] = (),
         ready: str = "Point a client at it",
+        fresh: bool = False,
     ) -> None:
         self.folder = folder
         self.state = folder / "state"
@@ -64,23 +74,20 @@ class SuiteProcess:
         if config:
             self.config.write_text(yaml.safe_dump(written), "utf-8")
         self._ready = ready
+        self._nursery = None if fresh or command else self.nursery
         self._command = list(command) or [str(MITMEMORY), "run", "--config", str(self.config)]
         self._command += ["--", *flags] if flags else []
         self._lines: list[str] = []
+        # Once: it reads all the roots of the system, though the dashboard speaks plain HTTP.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self.proxy = ""
         self.dashboard = ""
         self.link = ""
         self.inspector = ""
 
     def __enter__(self) -> Self:
-        self.process = subprocess.Popen(
-            self._command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "200", "MITMEMORY_HOME": str(self.state)},
-        )
+        environ = {**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "200", "MITMEMORY_HOME": str(self.state)}
+        self.process = started(self._command, environ, self._nursery)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         try:
@@ -163,9 +170,8 @@ class SuiteProcess:
             request.data = json.dumps(body or {}).encode()
         for name, value in (headers or {}).items():
             request.add_header(name, value)
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(request, timeout=30) as response:
+            with self._opener.open(request, timeout=30) as response:
                 status, data, got = response.status, response.read(), response.headers
         except HTTPError as error:
             with error:
@@ -194,6 +200,26 @@ class SuiteProcess:
     def _find(self, pattern: str) -> str:
         found = re.search(pattern, self.log)
         return found[1] if found else ""
+
+
+def started(
+    command: Sequence[str], environ: Mapping[str, str], nursery: Nursery | None
+) -> subprocess.Popen[str] | Child:
+    """The program, without input, its errors among its output."""
+    if nursery is not None:
+        return nursery.start(command, environ)
+    nothing, output = subprocess.DEVNULL, subprocess.PIPE
+    return subprocess.Popen(command, stdin=nothing, stdout=output, stderr=subprocess.STDOUT, text=True, env=environ)
+
+
+def mitmemory(*arguments: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """The command to its end, forked where there is a nursery."""
+    command, environ = [str(MITMEMORY), *arguments], os.environ if environ is None else environ
+    if SuiteProcess.nursery is not None:
+        return SuiteProcess.nursery.run(command, environ)
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False, env=environ
+    )
 
 
 def free_port() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from addons.demo.authority import AuthorityPaths
 from memory.rules import Rule
 from tests.addons.desk import Desk
+from tests.forked import Nursery
 from tests.harness import Loop, RawRequest, RawUpstream, Respond, SuiteProcess
 
 HARBOUR = """---
@@ -30,6 +32,17 @@ Compost goes under the plum tree in March.
 NOTES = {"projects/Harbour.md": HARBOUR, "Garden.md": GARDEN}
 
 ANSWER = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-test", "content": []}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nursery() -> Iterator[None]:
+    """Suites are forked from a program that has loaded them; where that cannot be, each loads itself."""
+    if sys.platform != "linux":
+        yield
+        return
+    with Nursery() as SuiteProcess.nursery:
+        yield
+    SuiteProcess.nursery = None
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ class Watcher:
     """The ids of all that came by, and what a person does to flows in the inspector."""
 
     def __init__(self, suite: Suite) -> None:
-        self._flows = suite.flows
+        self._flows = suite.stages.flows
         self.ids: set[str] = set()
         self.errors = self.responses = 0
 
@@ -134,7 +134,7 @@ class Stage:
 
     def left(self) -> list[str]:
         """Where an addon still holds the id of anything that came by."""
-        owners = [self.suite.flows, *self.suite.addons]
+        owners = [self.suite.stages.flows, *self.suite.addons]
         return [
             f"{type(owner).__name__}.{name}"
             for owner in owners

@@ -15,13 +15,9 @@ import pytest
 from addons.demo.authority import AuthorityPaths
 from tests.addons.conftest import GARDEN, Serve, configuration
 from tests.addons.test_proxy import URL, curl, messages, notes_of
-from tests.harness import MITMEMORY, RawRequest, RawUpstream, SuiteProcess, free_port
+from tests.harness import RawRequest, RawUpstream, SuiteProcess, free_port, mitmemory
 
 REPOSITORY = Path(__file__).parent.parent.parent
-
-
-def mitmemory(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(MITMEMORY), *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize("key", ["proxy.listen", "proxy.inspector", "dashboard.listen"])
@@ -87,7 +83,7 @@ def test_a_missing_vault_is_an_error_of_that_source_and_the_rest_goes_on(
 ) -> None:
     config = configuration(vault, {"anthropic": f"https://127.0.0.1:{upstream.port}"})
     config["memory"]["sources"].append({"name": "gone", "type": "markdown", "path": str(tmp_path / "gone")})
-    with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
+    with SuiteProcess(tmp_path, config, trust=authority.authority, fresh=True) as suite:
         curl(suite, URL, body=messages(GARDEN))
         assert notes_of(suite.activity()[0]) == {"vault/Garden.md": ("line", 2, 2)}
         good, gone = suite.api("api/memory").body["sources"]
@@ -123,7 +119,7 @@ def test_sigterm_ends_everything_although_a_stream_is_under_way(
 
     server = serve(respond)
     config = configuration(vault, {"anthropic": f"https://127.0.0.1:{server.port}"})
-    with SuiteProcess(tmp_path, config, trust=authority.authority, inspector=True) as suite:
+    with SuiteProcess(tmp_path, config, trust=authority.authority, inspector=True, fresh=True) as suite:
         command = ["curl", "-sSN", "--proxy", suite.proxy, "--cacert", str(suite.ca)]
         events = ["curl", "-sSN", "-H", f"Authorization: Bearer {suite.tokens['read_only']}"]
         with (
