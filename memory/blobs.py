@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
-from memory.body import ATTACHMENT, TOO_DEEP
-from memory.json_text import decode_json
+from memory.body import ATTACHMENT
 from memory.walk import strings_of
 
 BLOB = "encoded or encrypted data"
@@ -25,6 +24,9 @@ _BASE64_BEGINS = re.compile(rf"[A-Za-z0-9+/_-]{{{_HEAD}}}")
 _BASE64 = re.compile(rf"[A-Za-z0-9+/_-]{{{_HEAD},}}+(?:\r?\n[A-Za-z0-9+/_-]++)*+={{0,2}}\s*")
 _IN_DATA_URL = ";base64,"
 _DATA_URL = re.compile(_IN_DATA_URL + rf"[A-Za-z0-9+/_-]{{{_HEAD}}}[A-Za-z0-9+/_%-]*+=*")
+_MORE_LINES = re.compile(r"(?:\r?\n[A-Za-z0-9+/_-]++(?![^\s=\"')>]))++=*")
+_LONGEST_LINE = 76
+"""Characters of base64 in one line, where it is cut into lines (RFC 2045)."""
 _MAGIC = ("iVBOR", "/9j/", "R0lGOD", "UklGR", "JVBERi", "UEsDB", "SUkq", "AAAA", "T2dnU", "SUQz")
 """How PNG, JPEG, GIF, WebP or WAV, PDF, ZIP or Office, TIFF, MP4, Ogg and MP3 begin in base64."""
 _NO_TEXT = bytes([*range(9), *range(14, 32)])
@@ -40,7 +42,10 @@ def beside_blobs(text: str) -> tuple[str, str | None]:
     if _IN_DATA_URL in text and (urls := list(_DATA_URL.finditer(text))):
         texts = [_without_payloads(text, urls)]
         for url in urls:
-            texts += _texts_in(text, url.start() + len(_IN_DATA_URL), url.end(), ATTACHMENT, reasons)
+            start, end = url.start() + len(_IN_DATA_URL), url.end()
+            if end - start <= _LONGEST_LINE and (more := _MORE_LINES.match(text, end)):
+                end = more.end()
+            texts += _texts_in(text, start, end, ATTACHMENT, reasons)
     elif _BASE64_BEGINS.match(text) and _BASE64.fullmatch(text):
         texts = [text if len(text) < BLOB_LENGTH else ""]
         texts += _texts_in(text, 0, len(text), ATTACHMENT if text.startswith(_MAGIC) else BLOB, reasons)
@@ -70,21 +75,15 @@ def _without_payloads(text: str, urls: Iterable[re.Match[str]]) -> str:
 
 
 def _texts_in(text: str, start: int, end: int, reason: str, reasons: dict[str, None]) -> Iterator[str]:
-    """What the base64 from `start` to `end` says: the strings of it, where it is JSON, and what is encoded in them."""
+    """What the base64 from `start` to `end` says, as a string with this text would: what is in its JSON, and encoded."""
     head = _bytes_of(text[start : start + _HEAD])
     decoded = None if text.startswith(_MAGIC, start) or not _may_be_text(head) else _text_of(text[start:end])
     if decoded is None:
         reasons[reason] = None
         return
-    said = [decoded]
-    if decoded.lstrip()[:1] in ("{", "["):
-        try:
-            said = strings_of(decode_json(decoded), reasons).texts
-        except RecursionError:
-            reasons[TOO_DEEP] = None
-        except ValueError:  # Markdown may begin like that too
-            pass
-    for one in said:
+    strings = strings_of(decoded, reasons)
+    yield from map(without_blobs, strings.holding)  # the blobs in them are in their strings
+    for one in strings.texts:
         shown, why = beside_blobs(one) if len(one) >= SHORTEST_BLOB else (one, None)
         yield shown
         if why:

@@ -240,12 +240,14 @@ class NoteIndex:
                 for note in notes:
                     there.setdefault(note, set()).add(key)
             signed = sifted.having(NAMED)
-            numbers = joined.texts_at(sifted.starts[signed] + start)
-            for number, (begin, end) in zip(numbers, sifted.at(signed), strict=True):
-                if number in nameless:
-                    continue
-                if by_name := self._mentions.named_in(piece[begin:end].decode("utf-8", "surrogatepass"), effort):
-                    named.setdefault(number, {})[start + begin] = by_name
+            if nameless:
+                numbers = joined.texts_at(sifted.starts[signed] + start)
+                signed = signed[[number not in nameless for number in numbers]]
+            rows = b"\n".join([piece[begin:end] for begin, end in sifted.at(signed)])
+            by_name = self._mentions.named_in(rows.decode("utf-8", "surrogatepass"), effort)
+            at = sifted.starts[signed[[row for row, _ in by_name]]] + start
+            for number, place, (_, note) in zip(joined.texts_at(at), at.tolist(), by_name, strict=True):
+                named.setdefault(number, {}).setdefault(place, []).append(note)
         if self.quotes is not None:
             searched = [b"" if number in nameless else text for number, text in enumerate(encoded)]
             for quote in self.quotes.find(searched):

@@ -115,9 +115,18 @@ class MentionFinder:
         self._lengths = {ending: tuple(sorted(there, reverse=True)) for ending, there in lengths.items()}
         """What names end with -> how many characters those have that end so, the longest first."""
 
-    def named_in(self, row: str, effort: Effort) -> list[int]:
-        """The notes (by place) that one row of a text names, or as many as `effort` is enough for."""
-        return sorted({*self._files_in(row, effort), *self._links_in(row, effort)})
+    def named_in(self, rows: str, effort: Effort) -> list[tuple[int, int]]:
+        """(row, from 0; note, by its place) for the notes that rows of text name, ascending, each once; or for as many as
+        `effort` is enough for. No name reaches over a row: those that follow each other need not do so where they are from.
+        """
+        found = sorted({*self._files_in(rows, effort), *self._links_in(rows, effort)})
+        named: set[tuple[int, int]] = set()
+        row = counted = 0
+        for offset, note in found:
+            row += rows.count("\n", counted, offset)
+            counted = offset
+            named.add((row, note))
+        return sorted(named)
 
     def listed(self, text: str, rows: Sequence[int]) -> set[int]:
         """Which of some rows of a text, ascending, stand in a folder listing: what they name exists, nobody spoke of it."""
@@ -125,15 +134,16 @@ class MentionFinder:
             return set()
         return listing_rows(lines, rows, self._is_name)
 
-    def _links_in(self, text: str, effort: Effort) -> Iterator[int]:
+    def _links_in(self, text: str, effort: Effort) -> Iterator[tuple[int, int]]:
         for link in matches(_WIKILINK, text) if "[[" in text else ():
             if not effort.spend(_CLOSER):
                 return
             inner = link[1]
             target = _AFTER_TARGET.split(inner, maxsplit=1)[0].rstrip("\\")
-            yield from self._linked.get(_fold_title(inner)) or self._linked.get(_fold_title(target)) or ()
+            for note in self._linked.get(_fold_title(inner)) or self._linked.get(_fold_title(target)) or ():
+                yield link.start(), note
 
-    def _files_in(self, text: str, effort: Effort) -> Iterator[int]:
+    def _files_in(self, text: str, effort: Effort) -> Iterator[tuple[int, int]]:
         for anchor in matches(self._anchor, text) if self._anchor else ():
             start, end = anchor.span()
             lengths = self._lengths_of_names(text, start, end)
@@ -146,7 +156,8 @@ class MentionFinder:
             notes = self._named_by(near, text, end, lengths)
             if not notes and "%" in near.text:
                 notes = self._named_by(near.unquoted(), text, end, None)
-            yield from notes
+            for note in notes:
+                yield start, note
 
     def _lengths_of_names(self, text: str, start: int, end: int) -> Sequence[int] | None:
         """How long the names are that end with the word before `text[start:end]`, an extension. It costs next to nothing.

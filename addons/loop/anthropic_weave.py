@@ -86,8 +86,8 @@ class AnthropicWeave:
 
     def error(self, message: str, kind: str = "api_error") -> bytes:
         if self._has_told:
-            return b""
-        return json_bytes({"type": "error", "error": {"type": kind, "message": message}}, "error")
+            return self._hearing.owed
+        return self._hearing.owed + json_bytes({"type": "error", "error": {"type": kind, "message": message}}, "error")
 
     def _is_woven(self) -> bool:
         """Whether the client sees anything but the very answer."""

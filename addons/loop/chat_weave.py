@@ -98,9 +98,9 @@ class ChatWeave:
 
     def error(self, message: str, kind: str = "api_error") -> bytes:
         if self._has_told:
-            return b""
+            return self._hearing.owed
         error = {"message": message, "type": kind, "param": None, "code": None}
-        return json_bytes({"error": error}) + event_bytes(DONE)
+        return self._hearing.owed + json_bytes({"error": error}) + event_bytes(DONE)
 
     def _is_woven(self) -> bool:
         """Whether the client sees anything but the very answer."""

@@ -133,8 +133,8 @@ class Weave(Protocol):
         """After `finish`: what has to be kept for later requests, by keys that `Dialect.offer` finds again. Empty: nothing was hidden."""
 
     def error(self, message: str, kind: str = "api_error") -> bytes:
-        """The protocol's event for an answer that broke off after it had begun, and whatever ends a stream then. Empty where the
-        provider's own error has been passed on.
+        """What is still owed to the client, the protocol's event for an answer that broke off after it had begun, and whatever ends
+        a stream then. Without that event where the provider's own error is passed on.
         """
 
 

@@ -111,7 +111,7 @@ class GeminiWeave:
         return self._passages
 
     def error(self, message: str, kind: str = "api_error") -> bytes:  # noqa: ARG002 - Google's words are others
-        return json_bytes({"error": {"code": 500, "message": message, "status": "INTERNAL"}})
+        return self._hearing.owed + json_bytes({"error": {"code": 500, "message": message, "status": "INTERNAL"}})
 
     def _is_woven(self) -> bool:
         """Whether the client sees anything but the very answer."""

@@ -88,7 +88,9 @@ class ResponsesWeave:
         """In the form of the reference, and with the member that the provider's own libraries look for."""
         what = {"code": kind, "message": message, "param": None}
         number = {"sequence_number": self._last_number + 1}
-        return json_bytes({"type": "error", **what, **number, "error": {"type": kind, **what}}, "error")
+        return self._hearing.owed + json_bytes(
+            {"type": "error", **what, **number, "error": {"type": kind, **what}}, "error"
+        )
 
     def _is_woven(self) -> bool:
         """Whether the client sees anything but the very answer."""

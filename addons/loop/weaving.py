@@ -11,6 +11,8 @@ from addons.loop.places import appended, edited, members
 NOT_RUN = "This search was not run."
 """The result of a call that the answer ended with, where the model is sent its own calls again and each needs one."""
 
+_BLANK_LINE = b"\n\n"
+
 type Take = Callable[[Event], bytes]
 
 
@@ -68,13 +70,13 @@ class Hearing:
             self.trouble = "it is no answer of its protocol"
 
     def end(self, take: Take, is_woven: Callable[[], bool]) -> None:
-        """The answer has ended. What came without a blank line behind it is an event too, or a part of one: of no use, where
-        the client does not get all to the byte.
+        """The answer has ended. What came without a blank line behind it is an event too, and gets one where the client is not
+        given all to the byte; or it is a part of one, which is of no use then.
         """
-        if rest := self._splitter.rest():
-            event = event_of(rest)
-            if not is_woven() or is_whole(event):
-                self.owed += self._taken([event], take)
+        rest = self._splitter.rest()
+        if not rest or (is_woven() and not is_whole(event_of(rest))):
+            return
+        self.owed += self._taken([event_of(rest + _BLANK_LINE if is_woven() else rest)], take)
 
     def is_good(self, is_woven: Callable[[], bool]) -> bool:
         """Whether the answer has come to its own end. False: the client gets what came, as it would without the loop.

@@ -13,7 +13,7 @@ from memory.blobs import BLOB_LENGTH, beside_blobs, without_blobs
 from memory.exchange import Scan
 from memory.redact import STILL_THERE
 from memory.scan import scan_value
-from tests.memory.redacting import BERTH, ID, INDEX, TEXT, TIDE, redacted
+from tests.memory.redacting import BERTH, ID, INDEX, TEXT, TIDE, built, note, redacted
 
 FILLER = "Nothing of it is a note's, however long it goes on.\n"
 LONG = FILLER * 90
@@ -22,6 +22,10 @@ BYTES = bytes(range(256)) * 40
 
 def base64(text: str | bytes) -> str:
     return b64encode(text.encode() if isinstance(text, str) else text).decode()
+
+
+def in_lines(digits: str) -> str:
+    return "\r\n".join(digits[at : at + 76] for at in range(0, len(digits), 76))
 
 
 def lines(scan: Scan) -> dict[str, list[tuple[str, int]]]:
@@ -34,8 +38,10 @@ WAYS: dict[str, Any] = {
     "Gemini": lambda text: [{"inlineData": {"mimeType": "text/markdown", "data": base64(text)}}],
     "url-safe, unpadded": lambda text: [urlsafe_b64encode(f"{text}\n~~~???>>>".encode()).decode().rstrip("=")],
     "percent-encoded": lambda text: [f"data:text/plain;base64,{quote(base64(text))}"],
-    "in lines": lambda text: ["\r\n".join(base64(text)[at : at + 76] for at in range(0, len(base64(text)), 76))],
+    "in lines": lambda text: [in_lines(base64(text))],
+    "in lines, in a data URL": lambda text: [f"data:text/plain;base64,{in_lines(base64(text))}\nand"],
     "twice": lambda text: [base64(base64(text))],
+    "as a string of JSON": lambda text: [base64(json.dumps(text))],
     "with a mark of its encoding": lambda text: [base64(f"\ufeff{text}")],
     "in JSON": lambda text: [base64(json.dumps({"notes": [{"text": text}]}))],
     "in JSON in base64 in JSON": lambda text: [base64(json.dumps([base64(json.dumps([text]))]))],
@@ -57,6 +63,18 @@ def test_where_it_was_found_is_the_attachment() -> None:
     assert lines(scan_value(INDEX, value)) == {ID: [("/1/data", 1)]}
 
 
+def test_the_lines_of_json_that_a_note_has() -> None:
+    value = json.dumps({"berths": [{"number": 1, "depth of the water": "four and a half"}], "tide": 3.25}, indent=1)
+    index = built(note("berths.json", value))
+    assert scan_value(index, [value]).sightings[0].matched > 0
+    assert lines(scan_value(index, [base64(value)])) == lines(scan_value(index, [value]))
+
+
+def test_what_follows_a_data_url_in_the_next_row_is_looked_at() -> None:
+    value = f"data:;base64,{base64(LONG)}\n{TIDE}\ndata:;base64,{base64(FILLER * 2)[:76]}\n{BERTH}"
+    assert lines(scan_value(INDEX, [value])) == {ID: [("/0", 2)]}
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -69,7 +87,7 @@ def test_where_it_was_found_is_the_attachment() -> None:
         (f"data:text/plain;base64,{base64(BYTES)}", "attachment"),
         (f"data:;base64,{base64(LONG)} data:;base64,{base64(BYTES)}", "attachment"),
         (base64(json.dumps([LONG, base64(BYTES)])), "encoded or encrypted data"),
-        (base64("[" * 100_000), "nested too deep"),
+        (base64("[" * 100_000 + "]" * 100_000), "nested too deep"),
     ],
 )
 def test_what_is_no_text_is_said(value: str, reason: str) -> None:

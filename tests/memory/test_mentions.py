@@ -254,12 +254,25 @@ def test_the_finder_finds_what_the_reference_finds(named: list[tuple[str, str]],
     row_of = {
         start: row for row, start in enumerate(np.append(0, np.cumsum([len(one) + 1 for one in data.split(b"\n")])))
     }
-    found = {
-        (row_of[begin], notes[place].id)
-        for begin, end in sifted.at(sifted.having(NAMED))
-        for place in names.named_in(data[begin:end].decode("utf-8", "surrogatepass"), Effort())
-    }
+    signed = list(sifted.at(sifted.having(NAMED)))
+    rows = b"\n".join([data[begin:end] for begin, end in signed]).decode("utf-8", "surrogatepass")
+    found = {(row_of[signed[row][0]], notes[place].id) for row, place in names.named_in(rows, Effort())}
     assert found == reference.mentions(notes, text, roots)
+
+
+def test_rows_that_may_name_a_note_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    named_in = MentionFinder.named_in
+
+    def counted(self: MentionFinder, rows: str, effort: Effort) -> object:
+        asked.append(rows)
+        return named_in(self, rows, effort)
+
+    monkeypatch.setattr(MentionFinder, "named_in", counted)
+    index = NoteIndex.build([note("plan.md", title="The Plan")])
+    found = index.find_all(["[[\nno\nplan.mdx", "a\nplan.md\n[[The Plan]]", "plan.md"], nameless={2})
+    assert asked == ["[[\nplan.mdx\nplan.md\n[[The Plan]]"]
+    assert {number: [one.grade for one in there.mentions] for number, there in found.items()} == {1: ["reference"]}
 
 
 def finder(notes: list[Note], roots: dict[str, str]) -> MentionFinder:

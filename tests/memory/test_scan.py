@@ -218,6 +218,8 @@ VAST: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "names": ("empty.md\n", 2, ("too many names",)),
     "links": ("[[empty]]", 8, ("too many names",)),
     "brackets": ("[", 8, ()),
+    "rows with a bracket": ("[[\n", 8, ()),
+    "rows with an extension": (".mdx\n", 8, ()),
     "prefixes": ("L1:a.md:1:", 8, ()),
     "quotes": ("> ", 8, ()),
 }

@@ -178,3 +178,22 @@ def test_what_comes_behind_the_end_stays_behind_it() -> None:
     given = weave.feed(data + late)
     weave.over()
     assert given + weave.finish({}) == data + late
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"], ids=["cut", "half an end", "an end"])
+@pytest.mark.parametrize("name", ["anthropic", "chat"])
+def test_the_providers_error_reaches_the_client_whole(name: str, end: bytes) -> None:
+    said = b'data: {"type":"error","error":{"type":"overloaded_error","message":"too busy"}}'
+    if name == "chat":
+        weave = weave_of(ChatLoop(), chat_says.PATH, CHAT)
+        weave.feed(calls(piece(0, "a")))
+    else:
+        weave = weave_of(AnthropicLoop(), anthropic_says.PATH, {**CHAT, "max_tokens": 9})
+        weave.feed(anthropic_says.Says([anthropic_says.recall("a")], "tool_use").stream())
+    weave.go_on({ask.id: "x" for ask in weave.over().asks})
+    given = weave.feed(said + end)
+    with pytest.raises(BrokenAnswerError):
+        weave.over()
+    given += weave.error("the answer broke off")
+    assert given.rstrip(b"\n") == said
+    assert given.endswith(b"\n\n")
