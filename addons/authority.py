@@ -12,6 +12,7 @@ from typing import Any
 from cryptography import x509
 
 from addons.certificates import Certificates, certificates_in
+from addons.program import with_program
 from memory.exchange import timestamp
 
 SYSTEM_BUNDLES = tuple(
@@ -61,7 +62,7 @@ class Authority:
             "made": state.made,
             "validUntil": state.valid_until,
             "systemTrusts": state.trusted,
-            "problem": state.problem,
+            "problem": state.problem and with_program(state.problem),
         }
 
     def _look(self) -> State:

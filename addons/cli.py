@@ -68,6 +68,7 @@ def _dispatch(options: argparse.Namespace, rest: list[str]) -> int:
         "map": lambda config: show_map(config, as_json=options.json),
         "scan": lambda config: scan(config, options.files, as_json=options.json),
         "env": lambda config: env(config, options),
+        "link": link,
         "with": lambda config: run_with(config, rest, client=options.client),
         "hmac": show_hmac,
         "rules": lambda config: rules_test(config, options),
@@ -124,6 +125,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--client", metavar="NAME", help=client_help)
     command.epilog = "For example: mitmemory with -- claude"
+
+    commands.add_parser("link", parents=[configured], help="print a new link to the dashboard of the running suite")
 
     command = commands.add_parser("doctor", parents=[configured], help="check the set-up and say what to do")
     command.add_argument("--json", action="store_true", help="as JSON")
@@ -218,6 +221,12 @@ def env(config: Config, options: argparse.Namespace) -> int:
     from addons import env_command  # noqa: PLC0415
 
     return env_command.env(config, shell=options.shell, client=options.client, system=options.system)
+
+
+def link(config: Config) -> int:
+    from addons import link_command  # noqa: PLC0415
+
+    return link_command.link(config)
 
 
 def show_hmac(config: Config) -> int:

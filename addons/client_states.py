@@ -4,8 +4,6 @@ give it its memory.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from addons.certificates import Certificates
 from addons.clients import ClientConfig, MatchConfig
 from addons.config import Config
 from addons.env import COMMANDS, SHELLS, ClientError, program_of, render, variables, way_for
+from addons.program import installed_program
 from addons.record import OTHERS, Seen
 from memory.exchange import timestamp
 from web.mcp_lines import stdio_lines
@@ -84,9 +83,7 @@ def remembers_inside(config: Config, client: str) -> bool:
 
 def mcp_command(client: str, file: Path | None) -> list[str]:
     """What starts `mitmemory mcp` for a client, by its slug, whatever the folder and the PATH are."""
-    installed = Path(sys.executable).with_name("mitmemory.exe" if os.name == "nt" else "mitmemory")
-    program = str(installed) if installed.exists() else "mitmemory"
-    return [program, "mcp", "--client", client, *(["--config", str(file.absolute())] if file else [])]
+    return [installed_program(), "mcp", "--client", client, *(["--config", str(file.absolute())] if file else [])]
 
 
 def _client(client: ClientConfig, seen: Seen, *, is_configured: bool = True) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from addons.doctor_checks import Check
 from addons.env_command import suite_of
 from addons.exits import FAILED, OK
 from addons.notes_command import load_notes
+from addons.program import with_program
 from addons.providers import ProviderTable
 
 _MARKS = {"fine": Text("ok", "green"), "note": Text("note", "yellow"), "wrong": Text("wrong", "bold red")}
@@ -30,7 +31,7 @@ _MARKS = {"fine": Text("ok", "green"), "note": Text("note", "yellow"), "wrong": 
 
 def doctor(file: Path | None, *, as_json: bool) -> int:
     """Exit 0 if nothing is wrong, else 1. A configuration with faults is shown, and then nothing that depends on it."""
-    found = list(_checks(file))
+    found = [replace(check, mend=with_program(check.mend)) for check in _checks(file)]
     if as_json:
         print(json.dumps({"checks": [asdict(check) for check in found]}))
     else:
@@ -62,6 +63,10 @@ def _suite(config: Config) -> Iterator[Check]:
         yield checks.ports(config, None)
         mend = "set `state` to a folder for `mitmemory env` and `with`"
         yield Check("State", "note", "nothing is kept: each start makes an authority of its own", mend)
+        return
+    state = checks.state(config.state)
+    yield state
+    if state.state == "wrong":  # no suite runs with it, and none starts
         return
     suite = suite_of(config, config.state)
     yield checks.ports(config, suite)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import os
 import re
 import shutil
 import ssl
@@ -35,6 +36,13 @@ type State = Literal["fine", "note", "wrong"]
 PROBE_SECONDS = 10.0
 PROBED_HOST = "api.anthropic.com"
 """A name that the proxy decrypts. It is only asked for a certificate: nothing is sent on before there is a request."""
+
+
+_MENDS = {
+    "claude_code": "use Claude Code once, or set `path` of this source in mitm.yaml",
+    "conversations": "switch on the memory of a client, or take this source out of mitm.yaml",
+}
+"""For sources in error that need no `path`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,18 @@ def ports(config: Config, suite: Presence | None) -> Check:
     return Check("Ports", "note", "free; no suite runs", "start one: `mitmemory run`")
 
 
+def state(folder: Path) -> Check:
+    """Whether the state directory can be used, or made."""
+    # lexists says no, and raises nothing, where a file lies in the way or a folder may not be looked into.
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    mend = "set `state` to another directory"
+    if not there.is_dir():
+        return Check("State", "wrong", f"{there} is no directory", mend)
+    if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
+        return Check("State", "wrong", f"{there} may not be written", mend)
+    return Check("State", "fine", str(folder))
+
+
 def authority(certificates: Certificates, now: datetime) -> Iterator[Check]:
     """The authority's files: there, whole, valid at this moment, and nobody else's."""
     ca, certificate = certificates.folder / CA, certificates.certificate
@@ -146,7 +166,7 @@ def sources(snapshot: Snapshot) -> Iterator[Check]:
         if not source.enabled:
             yield Check(name, "note", "switched off")
         elif source.error:
-            yield Check(name, "wrong", source.error, "correct its `path` in mitm.yaml")
+            yield Check(name, "wrong", source.error, _MENDS.get(source.kind, "correct its `path` in mitm.yaml"))
         elif not source.notes:
             yield Check(name, "wrong", "it holds no note", "look at its `path`, `exclude` and `extensions`")
         else:

@@ -19,6 +19,7 @@ from addons.env_system import system_commands
 from addons.exits import FAILED, OK, WRONG_INPUT
 from addons.own_key import load_or_make_key
 from addons.presence import Presence, config_name, running_suites
+from addons.program import program_name
 from web.mcp_lines import stdio_lines
 
 
@@ -48,7 +49,7 @@ def env(config: Config, *, shell: Shell | None, client: str | None, system: bool
     print(render(chosen, variables(way, certificates, os.environ)), end="")
     print("".join(f"# {line}\n" for line in memory_lines(config, client)), end="")
     if sys.stdout.isatty():
-        print(_HOW[chosen], file=sys.stderr)
+        print(_HOW[chosen].format(program_name()), file=sys.stderr)
     return OK
 
 
@@ -119,10 +120,10 @@ def _shell_of(path: str) -> Shell:
 
 
 _HOW: dict[Shell, str] = {
-    "bash": '# Set them with: eval "$(mitmemory env)"',
-    "zsh": '# Set them with: eval "$(mitmemory env)"',
-    "fish": "# Set them with: mitmemory env | source",
-    "powershell": "# Set them with: mitmemory env | Out-String | Invoke-Expression",
+    "bash": '# Set them with: eval "$({} env)"',
+    "zsh": '# Set them with: eval "$({} env)"',
+    "fish": "# Set them with: {} env | source",
+    "powershell": "# Set them with: {} env | Out-String | Invoke-Expression",
 }
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from addons.env import NO_PROXY
 from addons.launcher import Running
+from addons.program import with_program
 
 
 def client_lines(running: Running) -> dict[str, str]:
@@ -34,7 +35,7 @@ def greet(running: Running, console: Console) -> None:
     suite = running.suite
     config = suite.config
     places = {
-        "Dashboard": f"{suite.sidecar.link()}  (the link opens once; each start prints a new one)",
+        "Dashboard": f"{suite.sidecar.link()}  (the link opens once; {_another(running)} prints a new one)",
         "Inspector": running.inspector_url or "off",
         "Proxy": f"{running.proxy_url}  (mode: {config.mode})",
         "Notes": _notes(running),
@@ -60,6 +61,11 @@ def _listeners(running: Running) -> list[str]:
         listen: [one.slug for one in config.clients if one.match.listen == listen] for listen in config.client_listeners
     }
     return reverse + [f"  {'Proxy':<12}http://{listen}  (for {', '.join(slugs)})" for listen, slugs in names.items()]
+
+
+def _another(running: Running) -> str:
+    """What prints another link: without a state directory no command finds this suite."""
+    return "each start" if running.announcement is None else with_program("`mitmemory link`")
 
 
 def _notes(running: Running) -> str:

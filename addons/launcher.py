@@ -30,6 +30,7 @@ from mitmproxy.tools.web.master import WebMaster
 from addons.certificates import Certificates, certificates_of, write_bundle
 from addons.config import Config, ReverseConfig
 from addons.config_values import Address
+from addons.loop_faults import report_fault
 from addons.makers import StartError
 from addons.presence import Announcement, Presence, config_name
 from addons.reverse import reverse_mode
@@ -194,6 +195,10 @@ def _master(
                 opts.update(**config.proxy.mitmproxy)
             except (OptionsError, TypeError) as error:  # TypeError: a value of another type
                 raise StartError(f"proxy.mitmproxy: {error}") from error
+
+        async def run(self) -> None:
+            self.event_loop.set_exception_handler(report_fault)  # mitmproxy's own stands in for it until the suite ends
+            await super().run()
 
         async def running(self) -> None:
             await super().running()

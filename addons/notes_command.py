@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +26,14 @@ from addons.note_sources import make_library
 from addons.wire import bare_path, wire_for
 from memory.body import read_body, unreadable
 from memory.index import NoteIndex
-from memory.note_library import Snapshot
+from memory.note_library import NoteLibrary, Snapshot
 from memory.scan import scan_body
 
 
 def show_map(config: Config, *, as_json: bool) -> int:
     """Load every source; a source that fails makes the exit code 1, and the others are shown all the same."""
     snapshot = asyncio.run(load_notes(config))
+    say_errors(snapshot)
     if as_json:
         print(json.dumps(snapshot.to_json() | {"exposure": {}}))  # nothing is sent here
     else:
@@ -45,6 +48,7 @@ def scan(config: Config, files: Sequence[Path], *, as_json: bool) -> int:
         print(f"mitmemory: {error}", file=sys.stderr)
         return WRONG_INPUT
     snapshot = asyncio.run(load_notes(config))
+    say_errors(snapshot)
     found = [
         {"file": str(file), "requests": [_scanned(snapshot.index, one, config.proxy.max_body) for one in requests]}
         for file, requests in captures.items()
@@ -57,7 +61,7 @@ def scan(config: Config, files: Sequence[Path], *, as_json: bool) -> int:
 
 
 async def load_notes(config: Config) -> Snapshot:
-    """Scan the sources, with a progress bar on stderr where a person looks at it."""
+    """Scan the sources, with a progress bar on stderr where a person looks at it. Errors of sources are the caller's to say."""
     library = make_library(config)
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -69,14 +73,30 @@ async def load_notes(config: Config) -> Snapshot:
                 bars[source] = progress.add_task(escape(source))
             progress.update(bars[source], completed=done, total=total)
 
-        try:
-            snapshot = await library.scan(tell)
-        finally:
-            await library.aclose()
+        with _unlogged():
+            try:
+                return await library.scan(tell)
+            finally:
+                await library.aclose()
+
+
+def say_errors(snapshot: Snapshot) -> None:
+    """Which sources could not be read, a line each on stderr."""
     for source in snapshot.sources:
         if source.error:
             print(f"mitmemory: source {source.name}: {source.error}", file=sys.stderr)
-    return snapshot
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """What a suite logs of a source in error; Python would print it beside what the command itself says."""
+    logger = logging.getLogger(NoteLibrary.__module__)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _scanned(index: NoteIndex, captured: Captured, largest: int) -> dict[str, Any]:

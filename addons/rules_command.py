@@ -19,7 +19,7 @@ from rich.table import Table
 
 from addons.config import Config
 from addons.exits import FAILED, OK, WRONG_INPUT
-from addons.notes_command import load_notes
+from addons.notes_command import load_notes, say_errors
 from addons.rules_service import book_of
 from memory.activity_file import FILE_NAME, NewerSchemaError, open_to_read
 from memory.activity_rows import count_requests, read_requests
@@ -52,6 +52,7 @@ def rules_test(config: Config, *, since: str | None, as_json: bool) -> int:
     if not file.exists():
         return _failed(f"there is no {file}: no request has been recorded yet")
     snapshot = asyncio.run(load_notes(config))
+    say_errors(snapshot)
     try:
         with closing(open_to_read(file)) as connection:
             found = _tested(connection, book_of(config), start, NotesFacts(snapshot.map.notes))

@@ -11,6 +11,7 @@ from mitmproxy.version import VERSION as MITMPROXY_VERSION
 
 from addons.authority import Authority
 from addons.config import Config
+from addons.program import program_name
 from addons.stages import Stages
 from memory.note_library import Snapshot
 
@@ -52,4 +53,5 @@ def status_json(
         "held": held,
         "clients": stages.record.clients.names(),
         "warnings": list(warnings),
+        "program": program_name(),
     }

@@ -19,7 +19,7 @@ from memory.exposure import Exposure
 from memory.held import HeldRequests
 from memory.map_layout import MapLayout
 from memory.note_library import NoteLibrary
-from web.access import Access, Who
+from web.access import Access, Role, Who
 from web.api import ActivityApi, MapApi, StatusApi
 from web.client_tokens import ClientTokens
 from web.clients_api import Clients, ClientsApi, McpPlace, no_clients
@@ -30,6 +30,7 @@ from web.events import EventHub
 from web.guard import Handler, add_headers, answer_errors, guard
 from web.held_api import HeldApi, TargetsFor
 from web.layout_api import LayoutApi
+from web.link_api import LinkApi
 from web.mcp_api import McpApi
 from web.pages import page, static_file
 from web.rules_api import NoRules, Rules, RulesApi
@@ -72,6 +73,10 @@ class Services:
         """The prefix with a slash at both ends."""
         path = self.prefix.strip("/")
         return f"/{path}/" if path else "/"
+
+    def link(self, role: Role = "admin") -> str:
+        """An address that lets one browser in, once (see `Access.make_code`)."""
+        return f"{self.access.origin}{self.root}?code={self.access.make_code(role)}"
 
 
 SERVICES = web.AppKey("services", Services)
@@ -126,6 +131,7 @@ def routes(services: Services, map_api: MapApi, held_api: HeldApi, mcp_api: McpA
         Route("POST", "api/clients/{client}/token", clients_api.make_token, "admin"),
         *(Route(method, "mcp/{client}", mcp_api.serve, "client") for method in ("POST", "GET", "DELETE")),
         *conversation_routes(services),
+        Route("POST", "api/link", LinkApi(services.link).post, "admin"),
         Route("GET", "api/status", StatusApi(services.status, services.access, services.events).get, "read_only"),
     ]
 

@@ -171,7 +171,7 @@ def ask_to_come_in(request: web.Request, *, used: bool = False) -> web.StreamRes
     refusal = Refusal(
         401,
         "unauthorized",
-        "send a token as Authorization: Bearer TOKEN, or open the link that mitmemory printed when it started",
+        "send a token as Authorization: Bearer TOKEN, or open a link: `mitmemory link` prints one",
         {"WWW-Authenticate": 'Bearer realm="mitmemory"'},
     )
     if request.method != "GET" or "text/html" not in request.headers.get("Accept", ""):
@@ -192,7 +192,7 @@ def ask_to_come_in(request: web.Request, *, used: bool = False) -> web.StreamRes
 <main>
 <h1>Open the link from the terminal</h1>
 <p>{what}</p>
-<p>mitmemory prints a link when it starts. It lets one browser in, once. For a new link, start mitmemory again.</p>
+<p>mitmemory prints a link when it starts. It lets one browser in, once. For a new link, run <code>mitmemory link</code>, or start it again.</p>
 <p>Programs send a token: <code>Authorization: Bearer TOKEN</code>. It lies in tokens.json in the state directory.</p>
 </main>
 </body>

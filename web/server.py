@@ -59,5 +59,4 @@ class Sidecar:
 
     def link(self, role: Role = "admin") -> str:
         """An address that lets one browser in, once (see `Access.make_code`)."""
-        access = self._services.access
-        return f"{access.origin}{self._services.root}?code={access.make_code(role)}"
+        return self._services.link(role)

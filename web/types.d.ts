@@ -119,6 +119,8 @@ interface SuiteStatus {
   dashboard?: string;
   /** The file that the suite was started with. */
   configuration?: string | null;
+  /** What a person types in a shell for mitmemory. */
+  program?: string;
   authority?: AuthorityState | null;
   notSeen?: { reasons: Record<string, number>; untrustingHosts: string[]; passedThroughHosts: string[] };
 }

@@ -24,6 +24,11 @@ from memory.conversations.settings_file import Chunking
 COLLECTION = "memsearch_chunks"
 MOST_READ = 1000
 """Vectors that are read at once."""
+GRPC_OPTIONS = {"grpc.enable_http_proxy": 0, "grpc.keepalive_time_ms": 2**31 - 1}
+"""For the server in this process. gRPC would reach it through $http_proxy, which may be ourselves; and pymilvus would ask
+it every 10 s whether it is there, which it takes for an attack after some minutes (`too_many_pings` in the terminal).
+The greatest number means never.
+"""
 
 
 def quiet() -> None:
@@ -60,8 +65,8 @@ class Chunk:
 
 class _Store(MilvusStore):  # type: ignore[misc]
     def _connect(self, *, create_local_storage: bool) -> None:
-        if self._is_lite:  # gRPC would reach the server in this process through $http_proxy, which may be ourselves
-            self._connect_kwargs["grpc_options"] = {"grpc.enable_http_proxy": 0}
+        if self._is_lite:
+            self._connect_kwargs["grpc_options"] = GRPC_OPTIONS
         super()._connect(create_local_storage=create_local_storage)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -19,9 +18,13 @@ def make_folder(folder: Path) -> None:
     if folder.is_dir():
         return
     make_folder(folder.parent)
-    with contextlib.suppress(FileExistsError):
+    try:
         folder.mkdir(mode=0o700)
-    folder.chmod(0o700)
+    except FileExistsError:
+        if not folder.is_dir():  # it may have been made meanwhile, or be a file
+            raise
+    else:
+        folder.chmod(0o700)
 
 
 def append(path: Path, content: bytes, *, make: Literal["no", "new", "if missing"] = "no") -> int:

@@ -8,6 +8,7 @@ from cryptography import x509
 
 from addons.authority import Authority, system_trusts
 from addons.certificates import Certificates, certificates_in, ensure_certificates
+from addons.program import with_program
 
 linux = pytest.mark.skipif(sys.platform in {"win32", "darwin"}, reason="the roots of this system are in no file")
 
@@ -31,7 +32,7 @@ def test_there_is_none_yet(tmp_path: Path) -> None:
         "made": False,
         "validUntil": None,
         "systemTrusts": None,
-        "problem": "there is no authority yet: `mitmemory env` makes it",
+        "problem": with_program("there is no authority yet: `mitmemory env` makes it"),
     }
 
 
@@ -76,7 +77,7 @@ def test_what_is_to_mend(made: Certificates, tmp_path: Path, file: str, content:
         (tmp_path / file).write_bytes(content)
     state = authority.to_json()
     assert state["made"] is True
-    assert problem in state["problem"]
+    assert with_program(problem) in state["problem"]
 
 
 def test_it_is_looked_at_again_only_when_it_changed(

@@ -20,10 +20,10 @@ from mitmproxy.io import FlowWriter
 
 from addons import cli
 from addons.config import Config
-from addons.suite import StartError
+from addons.makers import StartError
 from tests.addons.conftest import GARDEN, HARBOUR
 from tests.addons.parts import MESSAGES, flow_to
-from tests.harness import MITMEMORY
+from tests.harness import MITMEMORY, mitmemory
 
 type Ran = tuple[int, str, str]
 type Run = Callable[..., Ran]
@@ -150,6 +150,12 @@ def test_a_source_that_cannot_be_read_fails_and_the_others_are_shown(run: Run, t
         assert err.count("\n") == 1
         json.loads(out)
     assert len(json.loads(run("map", "--json", "--config", file)[1])["nodes"]) == 2
+
+
+def test_a_source_that_cannot_be_read_is_said_once(tmp_path: Path) -> None:
+    file = write_config(tmp_path, {"gone": tmp_path / "gone"})
+    ran = mitmemory("map", "--json", "--config", str(file))  # a process of its own, where nobody takes logs
+    assert (ran.returncode, ran.stderr) == (1, f"mitmemory: source gone: {tmp_path / 'gone'} does not exist\n")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")

@@ -177,6 +177,66 @@ def test_ports_that_are_free_ours_or_taken(tmp_path: Path) -> None:
     )
 
 
+# ---- the state directory
+
+
+def test_a_state_directory_that_can_be_used_or_made(tmp_path: Path) -> None:
+    assert checks.state(tmp_path) == Check("State", "fine", str(tmp_path))
+    assert checks.state(tmp_path / "a" / "b") == Check("State", "fine", str(tmp_path / "a" / "b"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("below", ["", "state"])
+def test_a_file_where_the_state_directory_should_be(tmp_path: Path, below: str) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    found = checks.state(file / below)
+    assert found == Check("State", "wrong", f"{file} is no directory", "set `state` to another directory")
+
+
+def test_a_link_to_nothing_is_no_state_directory(tmp_path: Path) -> None:
+    (tmp_path / "state").symlink_to(tmp_path / "gone")
+    assert checks.state(tmp_path / "state").found == f"{tmp_path / 'state'} is no directory"
+
+
+def test_a_state_directory_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("addons.doctor_checks.os.access", lambda _, mode: asked.append(mode))
+    assert checks.state(tmp_path).found == f"{tmp_path} may not be written"
+    assert asked == [os.R_OK | os.W_OK | os.X_OK]
+
+
+def test_doctor_says_so_and_leaves_out_what_depends_on_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "state").write_text("")
+    file = tmp_path / "mitm.yaml"
+    sources = [{"name": "claude", "type": "claude_code"}, {"name": "gone", "path": str(tmp_path / "gone")}]
+    file.write_text(yaml.safe_dump({"state": str(tmp_path / "state"), "memory": {"sources": sources}}))
+    assert cli.main(["doctor", "--config", str(file), "--json"]) == 1
+    out, err = capsys.readouterr()
+    found = {check["name"]: check for check in json.loads(out)["checks"]}
+    assert err == ""
+    assert found["State"]["state"] == "wrong"
+    assert found.keys().isdisjoint({"Ports", "Authority", "Bundle"})
+    assert found["Notes: claude"]["mend"] == "use Claude Code once, or set `path` of this source in mitm.yaml"
+    assert found["Notes: gone"]["mend"] == "correct its `path` in mitm.yaml"
+
+
+def test_doctor_names_the_command_as_it_works_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("addons.program.shutil.which", lambda _: None)
+    for name in ("https_proxy", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "mitm.yaml"
+    file.write_text(yaml.safe_dump({"state": str(tmp_path / "state")}))
+    cli.main(["doctor", "--config", str(file), "--json"])
+    found = {check["name"]: check["mend"] for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert found["This shell"] == f"`{MITMEMORY} with -- COMMAND` starts a program that does"
+
+
 # ---- the shell
 
 

@@ -16,6 +16,7 @@ from addons.clients import ClientConfig, MatchConfig
 from addons.config import Address, Config, MemoryConfig, ProxyConfig, ReverseConfig, SourceConfig, Upstream
 from addons.greeting import client_lines, greet
 from addons.launcher import Running
+from addons.program import with_program
 
 
 def running(
@@ -128,3 +129,9 @@ def test_lines_are_never_wrapped_or_coloured() -> None:
     assert [line for line in narrow if "\x1b" not in line] == [
         line for line in plain if line.startswith("  ") or not line
     ]
+
+
+def test_another_link_is_a_commands_where_it_finds_the_suite() -> None:
+    announcement: Any = SimpleNamespace()
+    line = greeted(replace(running(), announcement=announcement))[2]
+    assert line.endswith(with_program("  (the link opens once; `mitmemory link` prints a new one)"))

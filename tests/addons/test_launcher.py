@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import inspect
 import json
 import logging
@@ -21,12 +22,14 @@ import pytest
 from mitmproxy import options
 from mitmproxy.addonmanager import Loader
 from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.master import Master
 from mitmproxy.proxy.mode_specs import ProxyMode, ReverseMode
 from mitmproxy.test import taddons
 from mitmproxy.tools import cmdline
 from mitmproxy.tools import main as mitmproxy_main
 from mitmproxy.tools.dump import DumpMaster
 from mitmproxy.tools.web.master import WebMaster
+from mitmproxy.utils.asyncio_utils import install_exception_handler
 
 from addons.certificates import BUNDLE, CA_CERTIFICATE, write_bundle
 from addons.clients import ClientConfig, MatchConfig
@@ -36,7 +39,6 @@ from addons.launcher import (
     WEB_COLUMNS,
     FlagError,
     Running,
-    StartError,
     _master,
     _parser,
     claim_ports,
@@ -44,8 +46,11 @@ from addons.launcher import (
     proxy_modes,
     start_options,
 )
+from addons.loop_faults import report_fault
+from addons.makers import StartError
+from addons.mitmproxy_options import proxy_options
 from addons.providers import ProviderTable
-from addons.suite import MitMemory, Suite, proxy_options
+from addons.suite import MitMemory, Suite
 from web.access import load_or_make_tokens
 
 FREE = Address("127.0.0.1", 0)
@@ -395,6 +400,22 @@ async def test_a_script_that_has_no_suite_leaves_mitmproxys_options_alone(
         addon.load(Loader(context.master))
         addon.configure({"connection_strategy"})  # raises nothing that would hide what is wrong
     assert "there is no such file" in caplog.text
+
+
+async def test_after_the_suite_a_cancelled_connection_is_no_fault(
+    tmp_path: Path, dashboard: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    during: list[Any] = []
+
+    async def ended(master: Any) -> None:
+        with install_exception_handler(master._asyncio_exception_handler):  # as mitmproxy's own `run`
+            during.append(loop.get_exception_handler())
+
+    monkeypatch.setattr(Master, "run", ended)
+    master, _ = master_of(config_of(tmp_path), dashboard, tmp_path)
+    await master.run()
+    assert (during, loop.get_exception_handler()) == ([master._asyncio_exception_handler], report_fault)
 
 
 # ---- launch

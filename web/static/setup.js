@@ -73,7 +73,7 @@ function showStatus(now) {
   sources.show(now);
   clients.show(now);
   begin(now);
-  swap(facts.authority, authority(now.authority ?? null));
+  swap(facts.authority, authority(now.authority ?? null, now.program));
   swap(facts.unseen, unseen(now));
   if (notes) swap(facts.undetected, undetected(notes, now.sources ?? []));
   swap(facts.warnings, versions(now));

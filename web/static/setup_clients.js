@@ -24,6 +24,9 @@ export class Clients {
     /** @type {string | null} where conversations are stored */
     this.directory = null;
     this.admin = false;
+    /** What a person types for mitmemory. */
+    this.program = "mitmemory";
+    this.hmac = code(`${this.program} hmac`);
     this.problem = h("p", { class: "problem", hidden: true });
     /** @type {Table<ClientState>} */
     this.table = new Table({
@@ -50,7 +53,7 @@ export class Clients {
       h("h3", {}, "Point a client at the proxy"),
       h("div", { class: "choices" }, h("label", {}, h("span", {}, "Client"), this.client), h("label", {}, h("span", {}, "Shell"), this.shell)),
       this.how,
-      keyed(),
+      keyed(this.hmac),
       this.mcp.element,
     );
   }
@@ -87,7 +90,12 @@ export class Clients {
   }
 
   /** @param {SuiteStatus} status */
-  show({ role }) {
+  show({ role, program = "mitmemory" }) {
+    if (this.program !== program) {
+      this.program = program;
+      this.hmac.textContent = `${program} hmac`;
+      this.#draw();
+    }
     if (this.admin === (role === "admin")) return;
     this.admin = role === "admin";
     this.table.setRows(this.clients);
@@ -120,7 +128,7 @@ export class Clients {
     const text = line.shells[/** @type {Shell} */ (this.shell.value)];
     if (line.problem || !text) return swap(this.how, h("p", { class: "problem" }, icon("warning"), line.problem ?? "There is no line for this shell."));
     const name = line.client && line.client !== line.command ? `--client ${line.client} ` : "";
-    const start = `mitmemory with ${line.command ? "" : name}-- ${line.command ?? "COMMAND"}`;
+    const start = `${this.program} with ${line.command ? "" : name}-- ${line.command ?? "COMMAND"}`;
     swap(
       this.how,
       h("p", {}, "Paste these lines into the shell that starts it:"),
@@ -142,7 +150,8 @@ function told({ matches }) {
   return h("span", {}, ...ways.flatMap((way, at) => (at ? [" and ", ...way] : way)));
 }
 
-function keyed() {
+/** @param {HTMLElement} hmac the command */
+function keyed(hmac) {
   return h(
     "details",
     {},
@@ -150,7 +159,7 @@ function keyed() {
     h(
       "ol",
       { class: "steps" },
-      h("li", {}, "Run ", code("mitmemory hmac"), " and type the key. It is not shown and not stored."),
+      h("li", {}, "Run ", hmac, " and type the key. It is not shown and not stored."),
       h("li", {}, "Put what it prints under ", code("clients"), " in mitm.yaml:"),
     ),
     Copy('clients:\n  - {name: nightly, match: {api_key: "hmac:…"}}'),

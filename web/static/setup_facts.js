@@ -7,13 +7,16 @@ import { counted, number } from "./words.js";
 
 const SHOWN = 10;
 
-/** @param {AuthorityState | null} state */
-export function authority(state) {
+/**
+ * @param {AuthorityState | null} state
+ * @param {string} [program] what a person types for mitmemory
+ */
+export function authority(state, program = "mitmemory") {
   if (!state) return h("p", { class: "muted" }, "There is none yet: it is made when the proxy starts.");
   const trusted = {
     true: "yes, so that programs that use the system's roots need no variable",
-    false: "no: start programs with the lines above, or see what mitmemory env --system prints",
-    null: "this cannot be told from here; mitmemory env --system prints how to make it so",
+    false: `no: start programs with the lines above, or see what ${program} env --system prints`,
+    null: `this cannot be told from here; ${program} env --system prints how to make it so`,
   };
   return h(
     "div",

@@ -9,7 +9,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 from memsearch.config import resolve_config
 from memsearch.core import MemSearch
@@ -123,6 +125,24 @@ def test_a_proxy_of_the_environment_is_not_asked_for_the_database(
     chunk_store.add(write(tmp_path, [KEY]))
     assert chunk_store.count() == 3
     chunk_store.close()
+
+
+def test_the_database_is_not_asked_again_and_again_whether_it_is_there(
+    tmp_path: Path, builtin: Builtin, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[dict[str, Any]] = []
+    make_channel = grpc.insecure_channel
+
+    def noted(target: str, options: Any = None, **more: Any) -> Any:
+        opened.append(dict(options))
+        return make_channel(target, options=options, **more)
+
+    monkeypatch.setattr("grpc.insecure_channel", noted)
+    chunk_store = ChunkStore(Place(str(tmp_path / "milvus.db")), builtin, Chunking(), runner)
+    chunk_store.add(write(tmp_path, [KEY]))
+    chunk_store.close()
+    assert {one["grpc.keepalive_time_ms"] for one in opened} == {2**31 - 1}
+    assert {one["grpc.enable_http_proxy"] for one in opened} == {0}
 
 
 def test_the_database_logs_an_error_that_is_kept_quiet(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ async def place(shelf: Shelf, tmp_path: Path, request: Any) -> AsyncIterator[Pla
             "inspector": None,
             "dashboard": "127.0.0.1:8090",
             "configuration": str(file),
+            "program": "/opt/mitmemory",
             "authority": {
                 "certificate": str(tmp_path / "mitmproxy" / "mitmproxy-ca-cert.pem"),
                 "bundle": str(tmp_path / "mitmproxy" / "ca-bundle.pem"),
@@ -291,13 +292,13 @@ async def test_the_clients_and_their_lines(place: Place, visitor: Visitor) -> No
     lines = page.locator("#clients .how pre")
     await page.get_by_role("combobox", name="Client").select_option("Editor")
     await expect(lines).to_contain_text("export HTTPS_PROXY=http://127.0.0.1:8082\n")
-    await expect(page.locator("#clients .how")).to_contain_text("mitmemory with --client editor -- COMMAND")
+    await expect(page.locator("#clients .how")).to_contain_text("/opt/mitmemory with --client editor -- COMMAND")
     await page.get_by_role("combobox", name="Client").select_option("Codex")
     await page.get_by_role("combobox", name="Shell").select_option("fish")
     await expect(lines).to_contain_text("set -gx CODEX_CA_CERTIFICATE '")
-    await expect(page.locator("#clients .how")).to_contain_text("mitmemory with -- codex")
+    await expect(page.locator("#clients .how")).to_contain_text("/opt/mitmemory with -- codex")
     await page.get_by_text("Tell a client by its API key").click()
-    await expect(page.locator("#clients details")).to_contain_text("mitmemory hmac")
+    await expect(page.locator("#clients details")).to_contain_text("/opt/mitmemory hmac")
     assert "0a" * 32 not in await page.content()
 
     place.seen.add("nightly")
