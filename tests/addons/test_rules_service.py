@@ -13,7 +13,7 @@ from addons.config_values import Upstream
 from addons.rules_service import MOST_NOTES, RulesService
 from addons.targets import TargetConfig
 from memory.activity import Activity
-from memory.exchange import Decision, RulePart, Scan
+from memory.exchange import Decision, Place, RulePart, Scan
 from memory.note_library import NoteLibrary
 from memory.notes import MemoryDocument
 from memory.rules import Rule, When
@@ -126,10 +126,11 @@ async def test_a_dry_run_with_the_tags_of_today() -> None:
     await setting.note_library.aclose()
 
 
-async def test_a_request_that_was_redirected_is_judged_as_it_came_in() -> None:
+@pytest.mark.parametrize(("asked_to", "action"), [("cloud", "redirect"), ("local", "block")])
+async def test_a_request_that_was_redirected_is_judged_as_it_came_in(asked_to: Place, action: str) -> None:
     setting = Setting(document("A.md", tags=("private",)))
-    setting.record(1, "vault/A.md", to="local", decision=Decision("redirect", "private stays"))
-    assert (await setting.service.test(None, None))["actions"] == {"redirect": 1}
+    setting.record(1, "vault/A.md", to="local", asked_to=asked_to, decision=Decision("redirect", "private stays"))
+    assert (await setting.service.test(None, None))["actions"] == {action: 1}
     await setting.note_library.aclose()
 
 
