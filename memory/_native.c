@@ -1,8 +1,8 @@
 /* The innermost loops of a scan, in C: which rows of a text are worth a look, the letters of it, and which of its grams
  * may be a note's.
  *
- * memory/sifting.py, memory/grams.py and memory/letters.py say what is computed and why, and do the same without it where this is not built;
- * tests/memory/test_native.py holds the two against each other. Nothing here keeps anything between two calls, and no
+ * memory/sifting.py, memory/grams.py and memory/letters.py say what is computed and why, and do the same where this is
+ * not built; tests/memory/test_native.py holds the two against each other. Nothing here keeps anything between two calls, and no
  * Python object is touched while the interpreter is released.
  */
 #define PY_SSIZE_T_CLEAN

@@ -62,6 +62,8 @@ def test_what_speaks_for_a_row(sift: object) -> None:
         "| 123 | 456 | 789.50 | 1,024 |": POOR,
         "1 2": 0,
         f"L12: {ROW} no": PREFIXED,
+        f"L1234567: {ROW} no": PREFIXED,
+        f"12#PWPWPWPW|{ROW} no": PREFIXED,
         f"L: {ROW} no": 0,
         f"L12345678: {ROW} no": 0,
         f"12#PW|{ROW} no": PREFIXED,
@@ -163,6 +165,15 @@ def test_the_same_letters(text: bytes, rows: bool) -> None:
     found = native.letters(text, rows)
     if found is not None:
         assert found == letters_with_python(text, rows=rows)
+
+
+@built
+def test_each_byte_in_an_address_and_the_longest_link() -> None:
+    for byte in range(128):
+        for text in (b"a http://x%cz b" % byte, b"a http://%cz b" % byte, b"[[q%cz]]" % byte, b"q\\%cz" % byte):
+            assert native.letters(text, False) in (None, letters_with_python(text)), text
+    assert native.letters(b"a[[%s]]b" % (b"x" * 200), False) == b"ab"
+    assert native.letters(b"a[[%s]]b" % (b"x" * 201), False) == b"a" + b"x" * 201 + b"b"
 
 
 @built
