@@ -7,6 +7,7 @@ starting itself start `mitmemory` without this.
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import importlib
 import io
@@ -164,6 +165,7 @@ def _become(outputs: Sequence[int], arguments: Sequence[str], environ: Mapping[s
         os.close(output)
         raw = io.FileIO(number, "w", closefd=False)
         setattr(sys, name, io.TextIOWrapper(raw, "utf-8", errors, write_through=True))
+    faulthandler.enable()
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environ)

@@ -87,6 +87,7 @@ class SuiteProcess:
 
     def __enter__(self) -> Self:
         environ = {**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "200", "MITMEMORY_HOME": str(self.state)}
+        environ["PYTHONFAULTHANDLER"] = "1"
         self.process = started(self._command, environ, self._nursery)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -113,7 +114,7 @@ class SuiteProcess:
             try:
                 self.process.wait(timeout=3 * patience())
             except subprocess.TimeoutExpired:
-                self.process.kill()
+                self.process.send_signal(signal.SIGABRT)  # it says what each of its threads is at
                 self._close()
                 raise AssertionError(f"still running 3 s after SIGTERM\n{self.log}") from None
         self._close()

@@ -51,6 +51,11 @@ class IndexStatus:
     failed: int
 
 
+def has_database(folder: Path) -> bool:
+    """Something of this client may be indexed."""
+    return (folder / FOLDER / DATABASE).exists()
+
+
 def discard(folder: Path, server: Place | None) -> None:
     """Remove the index of a client, which nobody has open. Raises LockedElsewhereError, OSError, and what the libraries
     raise for a server that cannot be reached.

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b
+from importlib import import_module
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +40,8 @@ SLICE = 0.5
 """Seconds that a worker indexes before it lets a search in between."""
 
 CLOSED = "the memory of conversations is closed"
+LIBRARIES = ("pandas", "grpc", "pymilvus", "milvus_lite.db")
+"""What a database needs, in the order of its imports: more than a second together, of which who closes waits for one."""
 
 type Progress = Callable[[int, int], None]
 """How many files are done, of how many."""
@@ -123,6 +126,8 @@ class Engine:
         def searched(index: ClientIndex) -> Recalled:
             from memory.conversations.searching import Own, Question  # noqa: PLC0415 - imports memsearch
 
+            if index.pending:
+                self._load()
             return index.search(Question(query, limit, after, before, Own(*own) if own else None))
 
         return await self._run(client, searched)
@@ -156,10 +161,16 @@ class Engine:
         while left:
             if progress is not None:
                 progress(total - left, total)
-            left = await self._run(client, lambda index: index.work(SLICE))
+            left = await self._run(client, self._worked)
         if progress is not None:
             progress(total, total)
         return total
+
+    def _worked(self, index: ClientIndex) -> int:
+        """How many files are left."""
+        if index.pending:
+            self._load()
+        return index.work(SLICE)
 
     def _begun_anew(self, name: str, index: ClientIndex) -> int:
         """How many files are to be indexed. One job for the worker, so that the keeper gets nothing in between."""
@@ -177,8 +188,7 @@ class Engine:
         from it for long. What is left is indexed anew when the index is needed.
         """
         with self._changing:
-            if self._is_closed:
-                raise RuntimeError(CLOSED)
+            self._stop_if_closed()
             found = self._client(client)
             future = found.submit(lambda: self._discarded(client, found, change))
         return await asyncio.wrap_future(future)
@@ -226,8 +236,7 @@ class Engine:
 
     async def _run[T](self, name: str, job: Callable[[ClientIndex], T]) -> T:
         with self._changing:
-            if self._is_closed:
-                raise RuntimeError(CLOSED)
+            self._stop_if_closed()
             client = self._client(name)
             future = client.submit(lambda: job(self._opened(name, client)))
         return await asyncio.wrap_future(future)
@@ -244,20 +253,34 @@ class Engine:
         return client
 
     def _opened(self, name: str, client: _Client) -> ClientIndex:
+        self._stop_if_closed()
         folder = self._folder_of(name)
         if client.folder != folder:  # the client was deleted, and made again under the same name
             _close(client)
         if client.index is None:
             from memory.conversations.chunk_store import quiet  # noqa: PLC0415 - as above
-            from memory.conversations.client_index import ClientIndex  # noqa: PLC0415 - imports memsearch
+            from memory.conversations.client_index import ClientIndex, has_database  # noqa: PLC0415 - imports memsearch
 
             quiet()
+            if has_database(folder):
+                self._load()
             client.index = ClientIndex(
                 folder, self._settings.embedding, self._settings.language, self._builtin, self._place(folder)
             )
             client.folder = folder
             client.looked = -inf  # so that the keeper has indexed soon what was not
         return client.index
+
+    def _load(self) -> None:
+        """Import what a database needs, unless this is closed meanwhile: nothing is lost, and nobody waits for it."""
+        for library in LIBRARIES:
+            self._stop_if_closed()
+            import_module(library)
+        self._stop_if_closed()
+
+    def _stop_if_closed(self) -> None:
+        if self._is_closed:
+            raise RuntimeError(CLOSED)
 
     def _place(self, folder: Path) -> Place | None:
         server = self._settings.server
@@ -307,9 +330,10 @@ class Engine:
             elif looks:
                 index.look()
             index.changed(due)
-            is_done = not index.work(SLICE)
+            is_done = not self._worked(index)
         except Exception as error:  # noqa: BLE001 - the next look tries again; what is wrong is told to who searches
-            logger.warning("the memory of %s could not be indexed (%s)", name, type(error).__name__)
+            if not self._is_closed:
+                logger.warning("the memory of %s could not be indexed (%s)", name, type(error).__name__)
         with self._changing:
             # Of one that was released meanwhile, the index is closed by the next job: it must not be opened once more.
             if is_done or self._is_closed or self._clients.get(name) is not client:

@@ -185,6 +185,33 @@ async def test_a_client_that_is_released_in_the_middle_of_its_work_stays_closed(
     lock(tmp_path / "ada/.memsearch").close()  # nobody has it any more
 
 
+async def test_who_closes_waits_for_one_library_and_not_for_the_work(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(engines, "SETTLE", 0.0)
+    begun, goes_on, imported = threading.Event(), threading.Event(), list[str]()
+
+    def slowly(name: str) -> None:
+        imported.append(name)
+        begun.set()
+        assert goes_on.wait(PATIENCE)
+
+    monkeypatch.setattr(engines, "import_module", slowly)
+    engine.changed("ada", write(tmp_path / "ada", [KEY]))
+    assert await asyncio.to_thread(begun.wait, PATIENCE)
+    asked = asyncio.create_task(engine.search("ada", "key"))
+    await asyncio.sleep(0)
+    closed = asyncio.create_task(engine.close())
+    await asyncio.sleep(0)
+    goes_on.set()
+    await closed
+    with pytest.raises(RuntimeError, match="closed"):
+        await asked
+    assert imported == ["pandas"]
+    assert not (tmp_path / "ada/.memsearch/milvus.db").exists()
+    assert caplog.messages == []
+
+
 async def test_an_index_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "ada", [KEY])
     first = Engine(lambda client: tmp_path / client)
