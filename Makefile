@@ -53,7 +53,7 @@ $(PYTHON):
 	if command -v uv >/dev/null 2>&1; then exec uv venv --seed --python 3.12 $(VENV); fi; \
 	echo "mitmemory needs Python 3.12 or newer: install python3.12 (or uv) and try again." >&2; exit 1
 
-$(READY): $(PYTHON) pyproject.toml constraints.txt hatch_build.py memory/_native.c
+$(READY): $(PYTHON) pyproject.toml constraints.txt hatch_build.py $(wildcard memory/_native*.[ch])
 	@echo "Installing mitmemory into $(VENV)"
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
 	@touch $@

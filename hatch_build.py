@@ -1,4 +1,4 @@
-"""Builds `memory/_native.c` when mitmemory is installed. Where there is no C compiler, numpy does what it does."""
+"""Builds `memory._native`, which is C, when mitmemory is installed. Where there is no C compiler, numpy does what it does."""
 
 import os
 import sys
@@ -10,6 +10,8 @@ from setuptools import Distribution, Extension
 from setuptools.command.build_ext import build_ext
 
 NAME = "memory._native"
+SOURCES = ("_native.c", "_native_json.c")
+HEADER = "_native.h"
 
 
 class NativeHook(BuildHookInterface):
@@ -20,10 +22,10 @@ class NativeHook(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002  # hatchling's interface
         if self.target_name != "wheel":
             return
-        source = Path(self.root, "memory", "_native.c")
         extension = Extension(
             NAME,
-            [str(source)],
+            [str(Path(self.root, "memory", source)) for source in SOURCES],
+            depends=[str(Path(self.root, "memory", HEADER))],
             py_limited_api=True,
             extra_compile_args=[] if os.name == "nt" else ["-O3"],
             optional=True,
@@ -36,7 +38,7 @@ class NativeHook(BuildHookInterface):
         built.unlink(missing_ok=True)  # an older one would not be known as such where building fails
         command.run()
         if not built.exists():
-            print("memory/_native.c was not built: scanning will use numpy alone, which is slower", file=sys.stderr)
+            print("memory._native was not built: scanning will use numpy alone, which is slower", file=sys.stderr)
             return
         build_data["artifacts"].append(f"memory/{built.name}")
         build_data["pure_python"] = False

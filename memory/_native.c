@@ -5,12 +5,7 @@
  * not built; tests/memory/test_native.py holds the two against each other. Nothing here keeps anything between two calls, and no
  * Python object is touched while the interpreter is released.
  */
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030c0000
-#include <Python.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "_native.h"
 
 #if defined(__GNUC__)
 #define PREFETCH(place) __builtin_prefetch(place)
@@ -37,48 +32,12 @@ enum { SIEVED = 1, POOR = 2, PREFIXED = 4, PATH = 8, NAMED = 16 };
 
 static const uint64_t PROBES[3] = {0x9E3779B97F4A7C15u, 0xC2B2AE3D27D4EB4Fu, 0x165667B19E3779F9u};
 
-static uint64_t
-eight_at(const uint8_t *place)
-{
-    uint64_t number;
-    memcpy(&number, place, sizeof number);
-    return number;
-}
-
 static uint32_t
 four_at(const uint8_t *place)
 {
     uint32_t number;
     memcpy(&number, place, sizeof number);
     return number;
-}
-
-/* ---- numbers that are found, in memory that grows ---- */
-
-typedef struct {
-    uint64_t *numbers;
-    size_t count, room;
-} Found;
-
-/* Make room for `more` numbers. 0: there is no memory. */
-static int
-grow(Found *found, size_t more)
-{
-    if (found->count + more <= found->room)
-        return 1;
-    size_t room = found->room * 2 + more + 256;
-    uint64_t *numbers = realloc(found->numbers, room * sizeof *numbers);
-    if (numbers == NULL)
-        return 0;
-    found->numbers = numbers;
-    found->room = room;
-    return 1;
-}
-
-static PyObject *
-as_bytes(const Found *found)
-{
-    return PyBytes_FromStringAndSize((const char *)found->numbers, (Py_ssize_t)(found->count * sizeof *found->numbers));
 }
 
 /* ---- rows that are worth a look ---- */
@@ -619,6 +578,9 @@ static PyMethodDef methods[] = {
     {"rows", rows, METH_VARARGS, "(begin, end, kind) of the rows that are worth a look, as 64-bit numbers."},
     {"grams", grams, METH_VARARGS, "(place, key) of the grams that are looked up, as 64-bit numbers."},
     {"letters", letters, METH_VARARGS, "The letters of UTF-8; None where some character may have to be made another one."},
+    {"end_of_value", end_of_value, METH_VARARGS, "Where the JSON value ends that begins at a place; None: it may be none."},
+    {"strings", strings, METH_VARARGS, "The strings of a JSON value, and (begin, end, number, holds JSON) of each."},
+    {"pointers", pointers, METH_VARARGS, "Where some of these strings are, by their numbers."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -8,7 +8,7 @@ by its own content, never by what stands before it, and a string is remembered b
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Buffer, Iterable, Iterator
 from typing import NamedTuple
 
 import mmh3
@@ -49,7 +49,7 @@ class Results:
         """What is in the first elements of an array, by the last of `prefix_keys`."""
         self.strings = Recent[bytes, Found](_STRINGS_BYTES)
 
-    def key(self, text: bytes, *, names: bool) -> bytes:
+    def key(self, text: Buffer, *, names: bool) -> bytes:
         """128 bits of MurmurHash3 of a string, and whether names count in it."""
         digest = mmh3.mmh3_x64_128_digest(text, self._seed)
         return digest if names else digest + b"-"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from memory.effort import Effort
 from memory.exchange import Sighting
+from memory.grams import GRAM
 from memory.line_index import LineIndex
 from memory.lines import fingerprints, line_forms
 from memory.mentions import MentionFinder, NamedNote
@@ -209,22 +210,16 @@ class NoteIndex:
 
     def find(self, text: str) -> Found:
         """What is in one text."""
-        return self.find_all([text]).get(0, NOTHING)
+        return self.find_all(Joined.of([text.encode("utf-8", "surrogatepass")])).get(0, NOTHING)
 
     def find_all(
-        self,
-        texts: Sequence[str],
-        nameless: Collection[int] = (),
-        effort: Effort | None = None,
-        encoded: Sequence[bytes] | None = None,
+        self, joined: Joined, nameless: NDArray[np.bool_] | None = None, effort: Effort | None = None
     ) -> dict[int, Found]:
         """Number of a text -> what is in it, if anything is: what a scan adds up over the strings of a body.
 
-        Only lines are looked for in the texts with the numbers `nameless`; `effort` is what may be spent on names;
-        `encoded` are the texts in UTF-8, where they are at hand. Many texts at once cost far less than one at a time.
+        Only lines are looked for in the texts that are `nameless`; `effort` is what may be spent on names. Many texts at
+        once cost far less than one at a time.
         """
-        encoded = encoded or [text.encode("utf-8", "surrogatepass") for text in texts]
-        joined = Joined(encoded)
         effort = effort or Effort()
         places: list[int] = []
         content: dict[int, dict[int, set[int]]] = {}
@@ -240,24 +235,24 @@ class NoteIndex:
                 for note in notes:
                     there.setdefault(note, set()).add(key)
             signed = sifted.having(NAMED)
-            if nameless:
-                numbers = joined.texts_at(sifted.starts[signed] + start)
-                signed = signed[[number not in nameless for number in numbers]]
+            if nameless is not None and len(signed):
+                signed = signed[~nameless[joined.texts_at(sifted.starts[signed] + start)]]
             rows = b"\n".join([piece[begin:end] for begin, end in sifted.at(signed)])
             by_name = self._mentions.named_in(rows.decode("utf-8", "surrogatepass"), effort)
             at = sifted.starts[signed[[row for row, _ in by_name]]] + start
             for number, place, (_, note) in zip(joined.texts_at(at), at.tolist(), by_name, strict=True):
                 named.setdefault(number, {}).setdefault(place, []).append(note)
         if self.quotes is not None:
-            searched = [b"" if number in nameless else text for number, text in enumerate(encoded)]
-            for quote in self.quotes.find(searched):
-                content.setdefault(quote.text, {}).setdefault(quote.note, set())
+            long = joined.lengths >= GRAM
+            numbers = (long if nameless is None else long & ~nameless).nonzero()[0].tolist()
+            for quote in self.quotes.find([joined.text(number) for number in numbers]):
+                content.setdefault(numbers[quote.text], {}).setdefault(quote.note, set())
         if self._careful:
             self._leave_out_quoted(joined.data, content, named, frozenset(places))
         return {
             number: Found(
                 tuple([FoundContent(note, frozenset(keys)) for note, keys in content.get(number, {}).items()]),
-                self._mentioned(joined, number, texts[number], named[number]) if number in named else (),
+                self._mentioned(joined, number, named[number]) if number in named else (),
             )
             for number in (content | named)
         }
@@ -292,12 +287,10 @@ class NoteIndex:
             if not notes.isdisjoint(content[number]):
                 del named[number][place]
 
-    def _mentioned(
-        self, joined: Joined, number: int, text: str, named: Mapping[int, Sequence[int]]
-    ) -> tuple[FoundMention, ...]:
+    def _mentioned(self, joined: Joined, number: int, named: Mapping[int, Sequence[int]]) -> tuple[FoundMention, ...]:
         """The notes that a text names, each once for each grade: `named` are those of its rows, by their beginnings."""
         rows = joined.rows_of(number, list(named))
-        listed = self._mentions.listed(text, rows)
+        listed = self._mentions.listed(joined.text(number).decode("utf-8", "surrogatepass"), rows)
         mentions = [
             FoundMention(note, "listing" if row in listed else "reference")
             for row, notes in zip(rows, named.values(), strict=True)

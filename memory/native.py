@@ -1,10 +1,10 @@
-"""The innermost loops of a scan in C (`memory/_native.c`), where they were built; else numpy and regular expressions do the same."""
+"""The innermost loops of a scan in C (`memory/_native*.c`), where they were built; else numpy and regular expressions do the same."""
 
 try:
-    from memory._native import grams, letters, rows
+    from memory._native import end_of_value, grams, letters, pointers, rows, strings
 except ImportError:
     BUILT = False
 else:
     BUILT = True
 
-__all__ = ["BUILT", "grams", "letters", "rows"]
+__all__ = ["BUILT", "end_of_value", "grams", "letters", "pointers", "rows", "strings"]

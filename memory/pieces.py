@@ -41,12 +41,22 @@ class Rows(NamedTuple):
 
 
 class Joined:
-    """Texts that are looked at together: `data` is all of them in UTF-8, a newline between two."""
+    """Texts that are looked at together: `data` is all of them in UTF-8, a newline between two; `starts` is where each begins."""
 
-    def __init__(self, encoded: Sequence[bytes]) -> None:
-        self.data = b"\n".join(encoded)
+    def __init__(self, data: bytes, starts: NDArray[np.int64]) -> None:
+        self.data = data
         # One more than there are texts: where the next one would begin.
-        self._starts = np.append(0, np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1))
+        self._starts = np.append(starts, len(data) + 1)
+
+    @classmethod
+    def of(cls, encoded: Sequence[bytes]) -> Self:
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1
+        return cls(b"\n".join(encoded), np.cumsum(lengths) - lengths)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Bytes of each text."""
+        return np.diff(self._starts) - 1
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
         """`data` cut at newlines, which belong to no piece, each piece with the place in `data` where it begins.
@@ -69,9 +79,8 @@ class Joined:
         """The numbers of the texts in which some bytes of `data` are."""
         return (np.searchsorted(self._starts, np.array(places, np.int64), "right") - 1).tolist()  # type: ignore[no-any-return]
 
-    def span(self, text: int) -> tuple[int, int]:
-        """Where a text begins and ends in `data`."""
-        return int(self._starts[text]), int(self._starts[text + 1]) - 1
+    def text(self, number: int) -> bytes:
+        return self.data[int(self._starts[number]) : int(self._starts[number + 1]) - 1]
 
     def rows_of(self, text: int, places: Sequence[int]) -> list[int]:
         """In which rows of a text some bytes of it are, from 0; `places` are in `data`, and ascend."""

@@ -101,7 +101,7 @@ class _Search:
 
     def find(self) -> None:
         """Look for lines and quotes in all texts at once."""
-        joined = Joined(self._encoded)
+        joined = Joined.of(self._encoded)
         self._find_distinctive(joined)
         self._find_lines(joined)
         if self._index.quotes is not None:

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from memory.blobs import SHORTEST_BLOB, beside_blobs
 from memory.body import Body, read_body
 from memory.cache import SHORTEST_STRING, ElementResult, Results, ScanCache
 from memory.effort import Effort
 from memory.exchange import Scan
 from memory.index import NoteIndex
-from memory.pieces import PIECE
+from memory.pieces import PIECE, Joined
 from memory.slices import Elements, Sliced
 from memory.spans import Element, Run
+from memory.strings import Strings, Together, Wanted, strings_in, strings_of_value
 from memory.tally import NOTHING, Found, Tallied, Tally
-from memory.walk import Strings, key_pointer, strings_of
+from memory.walk import key_pointer, may_tell
 
 NAMES = "too many names"
 
@@ -64,13 +64,8 @@ class _Part:
     pointer: str
     result: ElementResult
     digest: bytes | None = None
-    strings: Strings | None = None
-    found: tuple[dict[int, Found], dict[int, Found]] | None = None
-    """What is in its strings, and in those that hold JSON, by their `id`. None: nothing so far."""
-
-    def put(self, string: int, found: Found, *, holds_json: bool) -> None:
-        self.found = self.found or ({}, {})
-        self.found[holds_json][string] = found
+    found: dict[int, Found] = field(default_factory=dict)
+    """What is in its strings, by their numbers."""
 
 
 @dataclass(slots=True)
@@ -98,15 +93,6 @@ def _scan_body(index: NoteIndex, body: Body, results: Results | None) -> Scan:
     return Scan("partial" if reasons else "complete", reasons, tally.sightings())
 
 
-class _Waiting(NamedTuple):
-    """A string that is looked at together with others: of what part, its `id`, what it will be remembered by."""
-
-    part: _Part
-    string: int
-    holds_json: bool
-    key: bytes | None
-
-
 class _Work:
     """The parts of one body. Strings are looked at many at a time, which costs far less than one by one."""
 
@@ -114,26 +100,20 @@ class _Work:
         self._index = index
         self._results = results
         options = index.options
-        self._shortest = options.minimum_line_length
         # With few letters there is no quote, unless they are wide.
-        self._wide = options.quotes
+        self._wanted = Wanted(options.minimum_line_length, options.quotes)
         self._dull: set[str] = set()
         self._segments = [_Segment()]
         self._effort = Effort()
-        self._begin()
-
-    def _begin(self) -> None:
-        self._waiting: list[_Waiting] = []
-        self._texts: list[str] = []
-        self._encoded: list[bytes] = []
-        self._whole: list[_Part] = []
-        """Parts of which every string is waiting or has been looked at."""
+        self._waiting: list[tuple[_Part, Strings]] = []
+        """What is looked at together: parts, and what is in them."""
         self._size = 0
 
     def add_members(self, where: str, sliced: Sliced) -> None:
         for key, member in sliced.members.items():
             inside = where + key_pointer(key)
-            self.add(inside, key)
+            if len(key) >= self._wanted.shortest or may_tell(key, wide=self._wanted.wide):
+                self.add(inside, key)
             if isinstance(member, Elements):
                 self.add_elements(inside, member)
             elif isinstance(member, Sliced):
@@ -169,18 +149,23 @@ class _Work:
         if element.digest and self._results and (known := self._results.elements.get(element.digest)):
             if known.found or known.reasons:
                 self._segments[-1].parts.append(_Part(where, known))
-        else:
-            self.add(where, element.value, element.digest)
+            return
+        strings = strings_in(element.source, element.start, element.end, self._wanted)
+        self._take(where, strings or self._strings_of(element.value), element.digest)
 
-    def add(self, where: str, value: Any, digest: bytes | None = None) -> None:
-        result = ElementResult([], {})
-        strings = strings_of(value, result.reasons, shortest=self._shortest, wide=self._wide, dull=self._dull)
-        part = _Part(where, result, digest, strings)
+    def add(self, where: str, value: Any) -> None:
+        self._take(where, self._strings_of(value))
+
+    def _strings_of(self, value: Any) -> Strings:
+        return strings_of_value(value, self._wanted, self._dull)
+
+    def _take(self, where: str, strings: Strings, digest: bytes | None = None) -> None:
+        part = _Part(where, ElementResult([], dict.fromkeys(strings.reasons)), digest)
         self._segments[-1].parts.append(part)
-        self._look_for(part, strings.texts, holds_json=False)
-        if strings.holding:
-            self._look_for(part, strings.holding, holds_json=True)
-        self._whole.append(part)
+        self._waiting.append((part, strings))
+        self._size += _STRING_COSTS * len(strings.rows) + len(strings.text)
+        if self._size >= PIECE:
+            self._look()
 
     def finish(self) -> Tally:
         """All that is in the body, in its order."""
@@ -204,51 +189,57 @@ class _Work:
             whole.reasons[NAMES] = None
         return whole
 
-    def _look_for(self, part: _Part, texts: Sequence[str], *, holds_json: bool) -> None:
-        results = self._results
-        for text in texts:
-            shown = text
-            if len(text) >= SHORTEST_BLOB:
-                shown, reason = beside_blobs(text)
-                if reason:
-                    part.result.reasons[reason] = None
-            encoded = shown.encode("utf-8", "surrogatepass")
-            key = None
-            if results and len(encoded) >= SHORTEST_STRING:
-                key = results.key(encoded, names=not holds_json)
-                if found := results.strings.get(key):
-                    if found is not NOTHING:
-                        part.put(id(text), found, holds_json=holds_json)
-                    continue
-            self._waiting.append(_Waiting(part, id(text), holds_json, key))
-            self._texts.append(shown)
-            self._encoded.append(encoded)
-            self._size += _STRING_COSTS + len(encoded)
-            if self._size >= PIECE:
-                self._look()
-
     def _look(self) -> None:
-        """Look at the strings that are waiting, and close the parts that are whole."""
-        remember = self._results
-        if self._waiting:
-            # Names and quotes are found in what JSON holds, and not in the JSON.
-            nameless = {number for number, waiting in enumerate(self._waiting) if waiting.holds_json}
-            found = self._index.find_all(self._texts, nameless, self._effort, self._encoded)
-            remember = None if self._effort.is_spent else remember
-            for number, (part, string, holds_json, key) in enumerate(self._waiting):
-                there = found.get(number)
-                if there:
-                    part.put(string, there, holds_json=holds_json)
-                if key and remember:
-                    there = there or NOTHING
-                    remember.strings.put(key, there, there.nbytes)
-        for part in self._whole:
-            if part.strings and part.found:
-                part.result.found.extend(part.strings.places(*part.found))
+        """Look at the parts that are waiting, and close them."""
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        parts = [part for part, _ in waiting]
+        together = Together.of([strings for _, strings in waiting])
+        new: list[tuple[_Part, int, bytes]] = []
+        if self._results:
+            together = self._not_known(parts, together, self._results, new)
+        if len(together.rows):
+            self._find(parts, together)
+        remember = None if self._effort.is_spent else self._results
+        if remember:
+            for part, number, key in new:
+                found = part.found.get(number, NOTHING)
+                remember.strings.put(key, found, found.nbytes)
+        for part, strings in waiting:
+            if part.found:
+                places = strings.places(sorted(part.found))
+                part.result.found.extend([(pointer, part.found[number]) for pointer, number in places])
             if remember and part.digest:
                 remember.elements.put(part.digest, part.result, part.result.nbytes)
-            part.strings = None  # the decoded text has been used
-        self._begin()
+
+    def _not_known(
+        self, parts: Sequence[_Part], together: Together, results: Results, new: list[tuple[_Part, int, bytes]]
+    ) -> Together:
+        """The strings that are to be looked at. `new` gets part, number and key of those that are worth remembering."""
+        known: list[int] = []
+        text = memoryview(together.text)
+        long = (together.rows[:, 1] - together.rows[:, 0] >= SHORTEST_STRING).nonzero()[0]
+        of_parts = together.values[long].tolist()
+        for row, value, (begin, end, number, holds_json) in zip(
+            long.tolist(), of_parts, together.rows[long].tolist(), strict=True
+        ):
+            key = results.key(text[begin:end], names=not holds_json)
+            found = results.strings.get(key)
+            if found is None:
+                new.append((parts[value], number, key))
+                continue
+            known.append(row)
+            if found is not NOTHING:
+                parts[value].found[number] = found
+        return together.without(known) if known else together
+
+    def _find(self, parts: Sequence[_Part], together: Together) -> None:
+        """Look for notes in strings. Names and quotes are found in what JSON holds, and not in the JSON."""
+        rows = together.rows
+        found = self._index.find_all(Joined(together.text, rows[:, 0]), rows[:, 3] != 0, self._effort)
+        there = list(found)
+        numbers = rows[there, 2].tolist()
+        for value, number, one in zip(together.values[there].tolist(), numbers, found.values(), strict=True):
+            parts[value].found[number] = one
 
 
 def _add_up(parts: Sequence[_Part], tally: Tally) -> None:

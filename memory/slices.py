@@ -5,21 +5,16 @@ Agents send the whole conversation again each turn. What is known of it (`memory
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple, overload
 
-from memory.json_text import decode_value, end_of, guess_json
-from memory.spans import SMALLEST, UNREAD, Element, KnownSpans, Run
+from memory import native
+from memory.json_text import decode_value
+from memory.spans import UNREAD, Element, KnownSpans, Run
 
 _WINDOW = 1 << 15
-_MOST_GUESSED = 8 << 20
-"""Bytes that are decoded in one go, while no other thread can run: some 5 ms for each megabyte."""
-_ENOUGH_NEW = SMALLEST
-"""Bytes of new elements in a row from which on the rest of a body is taken to be new, and decoded in one go."""
 _OBJECTS = 2
 """How deep objects are cut: Gemini's clients put the whole request into one."""
 _WHITE = re.compile(rb"[ \t\n\r]*")
@@ -99,12 +94,6 @@ class _Reader:
         """The window in the data."""
         self._place = self._byte = 0
         """Where the last value ended, in the window's text and in the data."""
-        self._new = 0
-        """Bytes of the elements that were not known since the last one that was."""
-        self._guess: Any = UNREAD
-        """The rest of the body as a faster decoder sees it: each value has to be compared with its bytes."""
-        self._guessed_from: tuple[tuple[str, ...], int] = (), 0
-        """The array, and the number of its element, with which that begins."""
 
     def after_white(self, at: int) -> int:
         if self._data[at : at + 1] not in (b" ", b"\t", b"\n", b"\r"):
@@ -112,7 +101,7 @@ class _Reader:
         match = _WHITE.match(self._data, at)
         return match.end() if match else at
 
-    def object(self, at: int, depth: int, path: tuple[str, ...] = ()) -> tuple[Sliced, int]:
+    def object(self, at: int, depth: int) -> tuple[Sliced, int]:
         """An object, cut, and the objects in it, `depth` in all; and the byte after it."""
         data = self._data
         members: dict[str, Element | Elements | Sliced] = {}
@@ -129,9 +118,9 @@ class _Reader:
             self._expect(at, b":")
             at = self.after_white(at + 1)
             if data[at : at + 1] == b"[":
-                members[key], at = self.array(at, (*path, key))
+                members[key], at = self.array(at)
             elif data[at : at + 1] == b"{" and depth > 1:
-                members[key], at = self.object(at, depth - 1, (*path, key))
+                members[key], at = self.object(at, depth - 1)
             else:
                 value, end = self.decode(at)
                 members[key] = Element(data, at, end, self._known.add(data, at, end), value)
@@ -142,23 +131,18 @@ class _Reader:
             self._expect(at, b",")
             at = self.after_white(at + 1)
 
-    def array(self, at: int, path: tuple[str, ...]) -> tuple[Elements, int]:
-        """An array, by the keys that lead to it; and the byte after it."""
+    def array(self, at: int) -> tuple[Elements, int]:
+        """An array, and the byte after it."""
         data = self._data
         parts: list[Element | Run] = []
-        number = 0
         at = self.after_white(at + 1)
         while data[at : at + 1] != b"]" or parts:  # a comma may not be the last thing in it
             known, end = self._known.find(data, at)
             if known:
                 parts += known
-                number += sum(part.length for part in known)
                 self._pass(end)
-                self._new = 0
             else:
-                value, end = self._element(at, path, number)
-                number += 1
-                self._new += end - at
+                value, end = self._element(at)
                 parts.append(Element(data, at, end, self._known.add(data, at, end), value))
             at = self.after_white(end)
             if data[at : at + 1] == b"]":
@@ -167,23 +151,11 @@ class _Reader:
             at = self.after_white(at + 1)
         return Elements(self._known.with_runs(parts)), at + 1
 
-    def _element(self, at: int, path: tuple[str, ...], number: int) -> tuple[Any, int]:
-        """An element of an array: its value, and the byte after it."""
-        data = self._data
-        left = len(data) - at
-        if self._guess is UNREAD and self._new >= _ENOUGH_NEW and left <= _MOST_GUESSED:
-            before = b"".join([b"{%s:" % json.dumps(key).encode() for key in path])
-            self._guess, self._guessed_from = guess_json(b"%s[%s" % (before, data[at:])), (path, number)
-        if self._guess is not UNREAD:
-            with suppress(LookupError, TypeError):  # it is not what it was taken for, as where a key stands twice
-                guess = self._guess
-                for key in path:
-                    guess = guess[key]
-                array, first = self._guessed_from
-                guess = guess[number - first if path == array else number]
-                if end := end_of(guess, data, at):
-                    self._pass(end)
-                    return guess, end
+    def _element(self, at: int) -> tuple[Any, int]:
+        """An element of an array, decoded only where its end is not found without that; and the byte after it."""
+        if native.BUILT and (end := native.end_of_value(self._data, at)):
+            self._pass(end)
+            return UNREAD, end
         return self.decode(at)
 
     def _expect(self, at: int, character: bytes) -> None:

@@ -107,7 +107,7 @@ def strings_of(
         for value in values:  # to which what is in containers is added meanwhile
             kind = type(value)
             if kind is str:
-                if len(value) < shortest and not (  # `_may_tell`, without a call for each of thousands
+                if len(value) < shortest and not (  # `may_tell`, without a call for each of thousands
                     "." in value or "[[" in value or "\\" in value or (wide and not value.isascii())
                 ):
                     continue
@@ -123,12 +123,12 @@ def strings_of(
                         deeper.append(json)
             elif kind is dict:
                 if not dull.issuperset(value):
-                    worth = [key for key in value if len(key) >= shortest or _may_tell(key, wide=wide)]
+                    worth = [key for key in value if len(key) >= shortest or may_tell(key, wide=wide)]
                     texts += worth
                     dull.update(value.keys() - worth)
                 values += value.values()
             elif kind is RepeatedKeys:
-                texts += [key for key, _ in value.pairs if len(key) >= shortest or _may_tell(key, wide=wide)]
+                texts += [key for key, _ in value.pairs if len(key) >= shortest or may_tell(key, wide=wide)]
                 values += [one for _, one in value.pairs]
             elif kind is list or kind is _Loose:
                 values += value
@@ -136,7 +136,7 @@ def strings_of(
     return Strings(root, texts, holding, inner)
 
 
-def _may_tell(text: str, *, wide: bool) -> bool:
+def may_tell(text: str, *, wide: bool) -> bool:
     """Whether a short string may name a note, or hold JSON that does, or be a quote."""
     return "." in text or "[[" in text or "\\" in text or (wide and not text.isascii())
 

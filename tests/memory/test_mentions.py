@@ -14,6 +14,7 @@ from memory.effort import Effort
 from memory.index import NoteIndex
 from memory.mentions import MentionFinder, NamedNote
 from memory.notes import Note
+from memory.pieces import Joined
 from memory.sieve import Sieve
 from memory.sifting import NAMED, sift
 from tests.memory import reference
@@ -270,7 +271,8 @@ def test_rows_that_may_name_a_note_are_looked_at_together(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(MentionFinder, "named_in", counted)
     index = NoteIndex.build([note("plan.md", title="The Plan")])
-    found = index.find_all(["[[\nno\nplan.mdx", "a\nplan.md\n[[The Plan]]", "plan.md"], nameless={2})
+    texts = Joined.of([b"[[\nno\nplan.mdx", b"a\nplan.md\n[[The Plan]]", b"plan.md"])
+    found = index.find_all(texts, np.array([False, False, True]))
     assert asked == ["[[\nplan.mdx\nplan.md\n[[The Plan]]"]
     assert {number: [one.grade for one in there.mentions] for number, there in found.items()} == {1: ["reference"]}
 

@@ -18,6 +18,7 @@ from memory.effort import Effort
 from memory.exchange import Scan
 from memory.index import NoteIndex
 from memory.notes import Note
+from memory.pieces import Joined
 from memory.recent import Recent
 from memory.scan import Scanner, scan_body
 from memory.slices import Elements, slice_object
@@ -71,8 +72,8 @@ class Looked:
         self.characters = self.decoded = 0
         find_all, decode, element = NoteIndex.find_all, slices._Reader.decode, slices._Reader._element
 
-        def looking(index: NoteIndex, texts: Any, *others: Any) -> Any:
-            self.characters += sum(map(len, texts))
+        def looking(index: NoteIndex, texts: Joined, *others: Any) -> Any:
+            self.characters += len(texts.data)
             return find_all(index, texts, *others)
 
         def decoding(reader: Any, at: int) -> tuple[Any, int]:
@@ -254,7 +255,7 @@ def test_there_is_an_end_to_the_names_that_are_looked_at(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("text", [".md" * 10_000, "a/b.c.md " * 10_000, "xtides.md " * 10_000, "[[x" * 10_000])
 def test_what_cannot_be_a_name_costs_no_effort(text: str) -> None:
     effort = Effort(10_000)
-    assert INDEX.find_all([text], effort=effort) == {}
+    assert INDEX.find_all(Joined.of([text.encode()]), effort=effort) == {}
     assert not effort.is_spent
 
 
@@ -392,8 +393,8 @@ def test_scanning_goes_in_steps_of_bounded_size(monkeypatch: pytest.MonkeyPatch)
     sizes: list[int] = []
     find_all = NoteIndex.find_all
 
-    def looking(index: NoteIndex, texts: Any, *others: Any) -> Any:
-        sizes.append(sum(map(len, texts)))
+    def looking(index: NoteIndex, texts: Joined, *others: Any) -> Any:
+        sizes.append(len(texts.data))
         return find_all(index, texts, *others)
 
     monkeypatch.setattr(NoteIndex, "find_all", looking)

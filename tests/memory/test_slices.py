@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import slices
-from memory.json_text import RepeatedKeys, decode_bytes, decode_json, guess_json
+from memory import native
+from memory.json_text import RepeatedKeys, decode_bytes, decode_json
 from memory.slices import Elements, slice_object
 from memory.spans import UNREAD, KnownSpans
 
@@ -20,18 +20,13 @@ FIRST = json.dumps(
 ).encode()
 
 
-@pytest.fixture
-def guesses(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """The faster decoder is asked from the second element on that is new, and what it is asked is written down."""
-    asked: list[bytes] = []
-
-    def guess(data: bytes) -> Any:
-        asked.append(data)
-        return guess_json(data)
-
-    monkeypatch.setattr(slices, "_ENOUGH_NEW", 1)
-    monkeypatch.setattr(slices, "guess_json", guess)
-    return asked
+@pytest.fixture(params=["native", "python"], autouse=True)
+def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of an element is found in C, where that was built, and by decoding it."""
+    if request.param == "python":
+        monkeypatch.setattr(native, "BUILT", False)
+    elif not native.BUILT:
+        pytest.skip("memory._native was not built: there is no C compiler")
 
 
 def cut(body: bytes) -> Any:
@@ -62,27 +57,16 @@ def cut(body: bytes) -> Any:
     ],
 )
 @pytest.mark.parametrize("body", [b'{"m":[%s,%s,%s],"n":[%s]}', b'{"r":{"m":[%s, %s ,%s]},"n":[ %s]}'])
-def test_every_element_is_what_it_is_alone(guesses: list[bytes], element: bytes, body: bytes) -> None:
+def test_every_element_is_what_it_is_alone(element: bytes, body: bytes) -> None:
     whole = body % (FIRST, element, element, element)
     text = whole.decode("utf-8", "surrogatepass")
     decoded = cut(whole)
     assert repr(decoded) == repr(decode_json(text))
-    assert len(guesses) == 1
     last = decoded["n"][0]
     if element == b'{"a":1,"a":2}':
         assert isinstance(last, RepeatedKeys)
         assert last.pairs == [("a", 1), ("a", 2)]
     assert repr(decode_bytes(element)) == repr(last)
-
-
-def test_what_was_there_before_is_not_guessed(guesses: list[bytes]) -> None:
-    known = KnownSpans(1, 1 << 20)
-    slice_object(b'{"m":[%s,%s]}' % (FIRST, FIRST[:-2] + b'2"}'), known)
-    guesses.clear()
-    new = [FIRST[:-2] + b'%d"}' % number for number in range(3, 6)]
-    body = b'{"m":[%s,%s],"n":[7,8]}' % (FIRST, b",".join([FIRST[:-2] + b'2"}', *new]))
-    assert slice_object(body, known).decoded() == json.loads(body)
-    assert guesses == [b'{"m":[' + body[body.index(new[1]) :]]
 
 
 def test_a_short_element_is_known_by_what_comes_next_too() -> None:
@@ -91,26 +75,19 @@ def test_a_short_element_is_known_by_what_comes_next_too() -> None:
     slice_object(b'{"m":[%s,%s]}' % (short, FIRST), known)
     again = slice_object(b'{"m":[%s,%s,1]}' % (short, FIRST), known).members["m"]
     assert isinstance(again, Elements)
-    assert [one.decoded for one in again.elements] == [UNREAD, UNREAD, 1]
+    assert [one.decoded for one in again.elements] == [UNREAD, UNREAD, UNREAD if native.BUILT else 1]
 
 
-def test_a_guess_that_is_not_what_stands_there_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "_ENOUGH_NEW", 1)
-    monkeypatch.setattr(slices, "guess_json", lambda _: {"m": [{"a": 1}, "x", 12, 12]})
-    assert cut(b'{"m":[%s,{"a":2},"xy",123,12]}' % FIRST)["m"][1:] == [{"a": 2}, "xy", 123, 12]
-
-
-def test_a_body_of_which_little_is_new_is_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bytes] = []
-    monkeypatch.setattr(slices, "guess_json", asked.append)
-    body = b'{"m":[%s]}' % b",".join([b"[%d,%s]" % (number, FIRST) for number in range(20)])
-    known = KnownSpans(1, 1 << 20)
-    assert len(slice_object(body, known).decoded()["m"]) == 20
-    assert [len(one) / len(body) for one in asked] == [pytest.approx(0.95, abs=0.01)]
-    asked.clear()
-    slice_object(body, known)
-    slice_object(body.replace(b"[0,{", b"[9,{"), known)
-    assert asked == []
+@pytest.mark.parametrize(
+    "broken",
+    [b"[1,]", b"[1", b'["a]', b'{"a":1,}', b"{1:2}", b'"\\x"', b'"\\u12"', b"01", b"1.", b"-", b"tru", b"[1 2]", b"]"],
+)
+def test_what_is_broken_is_refused(broken: bytes) -> None:
+    for body in (b'{"m":[%s,%s]}', b'{"n":{"m":[%s, %s]}}'):
+        with pytest.raises(ValueError):  # whose words they are is json's choice
+            cut(body % (FIRST, broken))
+    with pytest.raises(ValueError):
+        decode_bytes(broken)
 
 
 json_values = st.recursive(
@@ -124,8 +101,6 @@ json_values = st.recursive(
 def test_bodies_of_any_values(values: list[Any], ascii_only: bool, separators: tuple[str, str]) -> None:
     body = {"m": [json.loads(FIRST), *values], "n": {"o": values}, "p": 1.5}
     text = json.dumps(body, ensure_ascii=ascii_only, separators=separators)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slices, "_ENOUGH_NEW", 1)
-        decoded = cut(text.encode("utf-8", "surrogatepass"))
+    decoded = cut(text.encode("utf-8", "surrogatepass"))
     assert repr(decoded) == repr(decode_json(text))
     assert math.isclose(decoded["p"], 1.5)
