@@ -88,7 +88,7 @@ def test_pieces_are_the_texts_at_their_newlines(texts: list[str], size: int) -> 
     data = "\n".join(texts).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "PIECE", size)
-        cut = list(pieces.Joined([text.encode() for text in texts]).pieces())
+        cut = list(pieces.Joined.of([text.encode() for text in texts]).pieces())
     assert b"\n".join(piece for _, piece in cut) == data
     for start, piece in cut:
         assert data[start : start + len(piece)] == piece
@@ -99,7 +99,7 @@ def test_a_text_longer_than_a_piece() -> None:
     filler = "filler\n" * 130_000
     text = f"{LINE}\n{filler}{NUMBERS}\n{filler}12\t{KANA}"
     index = NoteIndex.build([note("a.md", LINE), note("b.md", NUMBERS), note("c.md", KANA)])
-    joined = pieces.Joined([b"nothing here that is long enough", b"", text.encode(), b""])
+    joined = pieces.Joined.of([b"nothing here that is long enough", b"", text.encode(), b""])
     assert len(list(joined.pieces())) == 4
     places = [place for start, piece in joined.pieces() for place in found_at(index, piece, start)]
     assert joined.texts_at(places) == [2, 2, 2]
@@ -169,7 +169,7 @@ def test_many_texts_at_once_find_what_the_reference_finds_in_each(
     index = NoteIndex.build(notes, minimum_line_length=minimum)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "PIECE", size)
-        found = index.find_all(texts)
+        found = index.find_all(pieces.Joined.of([text.encode() for text in texts]))
     for number, text in enumerate(texts):
         expected = reference.content(notes, text, minimum)
         there = found.get(number, NOTHING)
