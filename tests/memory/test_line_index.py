@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from memory import line_index, pieces
 from memory.index import NoteIndex
+from memory.letters import encoded
 from memory.lines import fingerprint, fingerprints
 from memory.notes import Note
 from memory.pieces import Rows
@@ -169,7 +170,7 @@ def test_many_texts_at_once_find_what_the_reference_finds_in_each(
     index = NoteIndex.build(notes, minimum_line_length=minimum)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "PIECE", size)
-        found = index.find_all(pieces.Joined.of([text.encode() for text in texts]))
+        found = index.find_all(pieces.Joined.of([encoded(text) for text in texts]))
     for number, text in enumerate(texts):
         expected = reference.content(notes, text, minimum)
         there = found.get(number, NOTHING)
