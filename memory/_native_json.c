@@ -1,6 +1,6 @@
 /* The strings of a JSON value, straight from its bytes: what they say, which of them hold JSON again, and where each is.
  *
- * memory/walk.py says what is computed and why, and does the same with values that are decoded; tests/memory/test_native.py
+ * memory/walk.py says what is computed and why, and does the same with values that are decoded; tests/memory/test_strings.py
  * holds the two against each other. What Python's decoder may read and this does not (NaN, very deep nesting, bytes that
  * are no UTF-8) is left to it: UNSURE.
  */
@@ -193,6 +193,20 @@ closing_quote(const uint8_t *text, size_t at, size_t size, int *is_plain)
     }
 }
 
+static Py_ssize_t
+after_word(const uint8_t *text, size_t at, size_t size, const char *word)
+{
+    size_t length = strlen(word);
+    return size - at >= length && memcmp(text + at, word, length) == 0 ? (Py_ssize_t)(at + length) : BAD;
+}
+
+/* A word that is no JSON, but that Python's decoder takes for a number. */
+static Py_ssize_t
+after_no_number(const uint8_t *text, size_t at, size_t size, const char *word)
+{
+    return after_word(text, at, size, word) < 0 ? BAD : UNSURE;
+}
+
 static size_t
 after_digits(const uint8_t *text, size_t at, size_t size)
 {
@@ -207,7 +221,7 @@ after_number(const uint8_t *text, size_t at, size_t size)
     size_t begin = at + (text[at] == '-');
     at = begin < size && text[begin] == '0' ? begin + 1 : after_digits(text, begin, size);
     if (at == begin)
-        return begin < size && text[begin] == 'I' ? UNSURE : BAD;
+        return after_no_number(text, begin, size, "Infinity");
     if (at < size && text[at] == '.') {
         size_t digits = after_digits(text, at + 1, size);
         if (digits == at + 1)
@@ -221,13 +235,6 @@ after_number(const uint8_t *text, size_t at, size_t size)
             return BAD;
     }
     return (Py_ssize_t)at;
-}
-
-static Py_ssize_t
-after_word(const uint8_t *text, size_t at, size_t size, const char *word)
-{
-    size_t length = strlen(word);
-    return size - at >= length && memcmp(text + at, word, length) == 0 ? (Py_ssize_t)(at + length) : BAD;
 }
 
 /* The place behind the string whose first quote is at `at`, which is taken if there is a task. */
@@ -261,8 +268,7 @@ after_scalar(Reading *reading, const uint8_t *text, size_t at, size_t size)
     case 'n':
         return after_word(text, at, size, "null");
     case 'N':
-    case 'I':
-        return UNSURE;
+        return after_no_number(text, at, size, "NaN");
     default:
         return after_number(text, at, size);
     }

@@ -1,4 +1,4 @@
-"""How much work may be spent on the names in one body."""
+"""How much work may be spent on one body."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ MOST_EFFORT = 1_000_000
 
 
 class Effort:
-    """How much work may still be spent on the names in one body: one that is made of names would take minutes."""
+    """How much work may still be spent on one body, mostly on names: one that is made of names would take minutes."""
 
     def __init__(self, most: int = MOST_EFFORT) -> None:
         self._left = most

@@ -113,7 +113,7 @@ class _Work:
         for key, member in sliced.members.items():
             inside = where + key_pointer(key)
             if len(key) >= self._wanted.shortest or may_tell(key, wide=self._wanted.wide):
-                self.add(inside, key)
+                self.add(where, {key: None})
             if isinstance(member, Elements):
                 self.add_elements(inside, member)
             elif isinstance(member, Sliced):

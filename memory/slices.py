@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple, overload
 
 from memory import native
+from memory.effort import Effort
 from memory.json_text import decode_value
-from memory.spans import UNREAD, Element, KnownSpans, Run
+from memory.spans import MOST_ALIKE, UNREAD, Element, KnownSpans, Run
 
 _WINDOW = 1 << 15
 _OBJECTS = 2
 """How deep objects are cut: Gemini's clients put the whole request into one."""
+_MANY = 2048
+_SHORT = 200
+"""Bytes that members have on the average, where there are many: to look at one more costs far more than at its bytes."""
+_FEW = 32
+"""Members that a container may have however many there are."""
 _WHITE = re.compile(rb"[ \t\n\r]*")
 
 
@@ -73,7 +80,7 @@ def slice_object(data: bytes, known: KnownSpans) -> Sliced:
     """Cut a JSON object in UTF-8.
 
     Raises ValueError and RecursionError where it cannot be decoded, as `decode_json` does, and ValueError also for what
-    is no object and for a key that stands twice: decoding the whole tells what it is.
+    is no object, for a key that stands twice and for thousands of short members: decoding the whole tells what it is.
     """
     reader = _Reader(data, known)
     sliced, end = reader.object(reader.after_white(0), _OBJECTS)
@@ -82,12 +89,19 @@ def slice_object(data: bytes, known: KnownSpans) -> Sliced:
     return sliced
 
 
+class _TooManyError(ValueError):
+    """A body has so many members, and so short ones, that those of this container are not told apart."""
+
+
 class _Reader:
     """Reads JSON values at places in bytes. Text is decoded a window at a time: a body may be known but for its end."""
 
     def __init__(self, data: bytes, known: KnownSpans) -> None:
         self._data = data
         self._known = known
+        self._effort = Effort(MOST_ALIKE * len(data))
+        self._cut = 0
+        """How many members were told apart."""
         self._text = ""
         self._ascii = True
         self._from = self._to = 0
@@ -117,19 +131,24 @@ class _Reader:
             at = self.after_white(at)
             self._expect(at, b":")
             at = self.after_white(at + 1)
-            if data[at : at + 1] == b"[":
-                members[key], at = self.array(at)
-            elif data[at : at + 1] == b"{" and depth > 1:
-                members[key], at = self.object(at, depth - 1)
-            else:
-                value, end = self.decode(at)
-                members[key] = Element(data, at, end, self._known.add(data, at, end), value)
-                at = end
+            members[key], at = self.member(at, depth)
             at = self.after_white(at)
             if data[at : at + 1] == b"}":
                 return Sliced(members), at + 1
             self._expect(at, b",")
+            self._count(len(members), at)
             at = self.after_white(at + 1)
+
+    def member(self, at: int, depth: int) -> tuple[Element | Elements | Sliced, int]:
+        """What a member of an object is, cut if it is a container; and the byte after it."""
+        first = self._data[at : at + 1]
+        with suppress(_TooManyError):
+            if first == b"[":
+                return self.array(at)
+            if first == b"{" and depth > 1:
+                return self.object(at, depth - 1)
+        value, end = self._element(at)
+        return Element(self._data, at, end, self._known.add(self._data, at, end), value), end
 
     def array(self, at: int) -> tuple[Elements, int]:
         """An array, and the byte after it."""
@@ -137,7 +156,7 @@ class _Reader:
         parts: list[Element | Run] = []
         at = self.after_white(at + 1)
         while data[at : at + 1] != b"]" or parts:  # a comma may not be the last thing in it
-            known, end = self._known.find(data, at)
+            known, end = self._known.find(data, at, self._effort)
             if known:
                 parts += known
                 self._pass(end)
@@ -148,15 +167,22 @@ class _Reader:
             if data[at : at + 1] == b"]":
                 break
             self._expect(at, b",")
+            self._count(len(parts), at)
             at = self.after_white(at + 1)
         return Elements(self._known.with_runs(parts)), at + 1
 
     def _element(self, at: int) -> tuple[Any, int]:
-        """An element of an array, decoded only where its end is not found without that; and the byte after it."""
+        """A value, decoded only where its end is not found without that; and the byte after it."""
         if native.BUILT and (end := native.end_of_value(self._data, at)):
             self._pass(end)
             return UNREAD, end
         return self.decode(at)
+
+    def _count(self, members: int, at: int) -> None:
+        """A container has one more, the last of so many, which ends before a byte."""
+        self._cut += 1
+        if members > _FEW and self._cut >= _MANY and at < _SHORT * self._cut:
+            raise _TooManyError("too many short members")
 
     def _expect(self, at: int, character: bytes) -> None:
         if self._data[at : at + 1] != character:
@@ -185,9 +211,11 @@ class _Reader:
         return value, self._byte
 
     def _pass(self, end: int) -> None:
-        """Go on behind what was not decoded."""
-        if self._ascii:
-            self._place, self._byte = self._place + end - self._byte, end
+        """Go on behind what was not decoded: in the same window, which costs more to decode than a short value."""
+        if self._byte <= end <= self._to:
+            passed = self._data[self._byte : end]
+            self._place += len(passed) if self._ascii else len(passed.decode("utf-8", "surrogatepass"))
+            self._byte = end
         else:
             self._to = 0
 

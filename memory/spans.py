@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import mmh3
 
+from memory.effort import Effort
 from memory.json_text import decode_bytes
 from memory.recent import Recent
 
@@ -21,7 +22,7 @@ _BEGINNING = 96
 """Bytes that tell elements apart well enough: the head of a message with the id of a tool call in it. Of a shorter
 element what comes next is among them, which seldom changes.
 """
-_MOST_ALIKE = 8
+MOST_ALIKE = 8
 """How many elements that begin alike are told apart."""
 _RUN_LENGTH = 16
 """Elements in a run, on the average."""
@@ -97,10 +98,11 @@ class KnownSpans:
         self._values = Recent[int, tuple[_KnownValue, ...]](most_bytes // 2)
         self._runs = Recent[int, tuple[_KnownRun, ...]](most_bytes // 2)
 
-    def find(self, data: bytes, start: int) -> tuple[list[Element | Run], int]:
+    def find(self, data: bytes, start: int, effort: Effort) -> tuple[list[Element | Run], int]:
         """What is known from `start` on, with a comma and nothing else between; and the end of the last of it.
 
-        What comes after that end is not looked at: it decides whether all this is what it seems.
+        What comes after that end is not looked at: it decides whether all this is what it seems. `effort` is how many
+        bytes may be hashed: thousands of short elements may begin as long ones did that are known.
         """
         runs_of, values_of, seed, last = self._runs.get, self._values.get, self._seed, len(data) - 1
         view = memoryview(data)
@@ -109,13 +111,13 @@ class KnownSpans:
         while True:
             beginning = hash(data[at : at + _BEGINNING])
             for length, digest, spans in runs_of(beginning) or ():
-                if at + length <= last and _digest(view[at : at + length], seed) == digest:
+                if at + length <= last and effort.spend(length) and _digest(view[at : at + length], seed) == digest:
                     found.append(Run(data, at, digest, spans))
                     end = at + length
                     break
             else:
                 for length, digest in values_of(beginning) or ():
-                    if at + length <= last and _digest(view[at : at + length], seed) == digest:
+                    if at + length <= last and effort.spend(length) and _digest(view[at : at + length], seed) == digest:
                         end = at + length
                         found.append(Element(data, at, end, digest, UNREAD))
                         break
@@ -134,7 +136,7 @@ class KnownSpans:
         new = _KnownValue(end - start, _digest(value, self._seed))
         known = self._values.get(beginning) or ()
         if new not in known:
-            known = (new, *known[: _MOST_ALIKE - 1])
+            known = (new, *known[: MOST_ALIKE - 1])
             self._values.put(beginning, known, _ITEM_BYTES * len(known))
         return new.digest
 
@@ -168,7 +170,7 @@ class KnownSpans:
         beginning = hash(data[start : start + _BEGINNING])
         known = self._runs.get(beginning) or ()
         if all(one.digest != digest for one in known):
-            known = (_KnownRun(length, digest, spans), *known[: _MOST_ALIKE - 1])
+            known = (_KnownRun(length, digest, spans), *known[: MOST_ALIKE - 1])
             self._runs.put(beginning, known, _ITEM_BYTES * sum(len(one.spans) for one in known))
         return Run(data, start, digest, spans, tuple(run))
 

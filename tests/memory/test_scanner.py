@@ -316,11 +316,11 @@ def test_values_that_begin_alike_are_told_apart() -> None:
     for text in texts:
         known.add(f"{text},".encode(), 0, len(text))
     for text in texts:
-        [element], end = known.find(f"{text}, 1]".encode(), 0)
+        [element], end = known.find(f"{text}, 1]".encode(), 0, Effort())
         assert isinstance(element, Element)
         assert (end, element.value) == (len(text), json.loads(text))
     changed = texts[1].replace("]}", "}}")
-    assert known.find(f"{changed},".encode(), 0) == ([], 0)
+    assert known.find(f"{changed},".encode(), 0, Effort()) == ([], 0)
     assert known.add(b"1234", 0, 4) is None
 
 
@@ -375,6 +375,16 @@ def test_a_string_that_holds_json_is_not_the_same_string_as_a_key() -> None:
     scanner, text = Scanner(), json.dumps({"path": f"read empty.md\n{FILLER}"})
     for value in ({"a": [text]}, {"a": [{text: 1}]}, {"a": [text, 1]}):
         assert warm(scanner, encoded(value)) == cold(encoded(value))
+
+
+def test_a_key_is_a_key_where_the_body_is_cut_too() -> None:
+    """JSON in it is not looked into: it would be a copy of what a value says."""
+    data = encoded({json.dumps(f"{FILLER}\n{LINE}\n"): 1, "a": {f'["read empty.md", {json.dumps(LINE)}]': [LINE]}})
+    scanner = Scanner()
+    for _ in range(2):
+        found = warm(scanner, data)
+        assert found == cold(data)
+        assert [one.pointer for one in found.sightings[0].evidence] == ["/a/{…}/0"]
 
 
 def test_an_element_is_a_place_in_the_body() -> None:

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import native
+from memory import native, slices
+from memory.effort import Effort
 from memory.json_text import RepeatedKeys, decode_bytes, decode_json
-from memory.slices import Elements, slice_object
-from memory.spans import UNREAD, KnownSpans
+from memory.slices import Elements, Sliced, slice_object
+from memory.spans import UNREAD, Element, KnownSpans
 
 FIRST = json.dumps(
     {"role": "user", "content": "so long that it is worth remembering, and longer than its beginning is, too"}
@@ -104,3 +105,50 @@ def test_bodies_of_any_values(values: list[Any], ascii_only: bool, separators: t
     decoded = cut(text.encode("utf-8", "surrogatepass"))
     assert repr(decoded) == repr(decode_json(text))
     assert math.isclose(decoded["p"], 1.5)
+
+
+@pytest.mark.parametrize("element", [b'"\xc3\xa9"', b"NaN", b'"\xf0\x9f\x98\x80",-Infinity,"e"'])
+def test_a_window_is_decoded_once_for_all_that_is_in_it(element: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    look_at = slices._Reader._look_at
+
+    def looking(reader: slices._Reader, at: int, size: int) -> None:
+        sizes.append(size)
+        look_at(reader, at, size)
+
+    monkeypatch.setattr(slices._Reader, "_look_at", looking)
+    body = b"{%s}" % b",".join([b'"%d":[%s,"\xc3\xa9",[]]' % (number, element) for number in range(300)])
+    assert repr(cut(body)) == repr(decode_json(body.decode()))
+    assert len(sizes) == 1
+
+
+def test_thousands_of_short_members_are_not_told_apart() -> None:
+    short = b"[%s]" % b",".join([b'"\xc3\xa9%d"' % number for number in range(3000)])
+    known = KnownSpans(1, 1 << 20)
+    body = b'{"a":[1,2],"m":%s,"n":{"o":%s},"p":[%s]}' % (short, short, FIRST)
+    sliced = slice_object(body, known)
+    nested = sliced.members["n"]
+    assert isinstance(nested, Sliced)
+    kinds = {"a": Elements, "m": Element, "p": Elements}
+    assert {key: type(sliced.members[key]) for key in kinds} == kinds
+    assert isinstance(nested.members["o"], Element)
+    assert sliced.decoded() == sliced.outline() | {"a": [1, 2], "p": [json.loads(FIRST)]} == json.loads(body)
+    members = b",".join([b'"%d":[]' % number for number in range(3000)])
+    assert isinstance(slice_object(b'{"m":{%s}}' % members, known).members["m"], Element)
+    with pytest.raises(ValueError, match="too many short members"):
+        slice_object(b"{%s}" % members, known)
+    long = b"[%s]" % b",".join([b'"%0200d"' % number for number in range(3000)])
+    assert isinstance(slice_object(b'{"m":%s}' % long, known).members["m"], Elements)
+
+
+def test_what_begins_alike_is_not_hashed_for_ever() -> None:
+    """Short elements that begin as long ones did: each of these may be what comes."""
+    known, effort = KnownSpans(1, 1 << 20), Effort(30_000)
+    short, long = b'"%s"' % (b"a" * 120), [b'"%s%d"' % (b"a" * 9_000, number) for number in range(3)]
+    for one in (short, *long):
+        known.add(one, 0, len(one))
+    data = b",".join([short] * 100)
+    assert known.find(data, 0, effort)[1] == len(short)  # the long ones were tried for it
+    assert effort.is_spent
+    assert known.find(data, 0, effort) == ([], 0)
+    assert cut(b'{"m":[%s]}' % data) == {"m": ["a" * 120] * 100}
