@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -56,7 +57,7 @@ def open_to_write(file: Path, migrations: Sequence[Migration] = MIGRATIONS) -> s
     connection = sqlite3.connect(file, timeout=BUSY_TIMEOUT, isolation_level=None)
     try:
         _check_version(connection, file, len(migrations))
-        connection.execute("PRAGMA journal_mode = WAL")
+        _write_ahead(connection)
         connection.execute("PRAGMA synchronous = FULL")  # what is committed outlives a power failure too
         connection.execute("PRAGMA journal_size_limit = 16777216")
         connection.execute("PRAGMA cache_size = -8000")  # kB: what one batch touches
@@ -72,6 +73,20 @@ def open_to_write(file: Path, migrations: Sequence[Migration] = MIGRATIONS) -> s
         connection.close()
         raise
     return connection
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Turn the write-ahead log on. SQLite does not wait for another program that does so at the same moment."""
+    until = time.monotonic() + BUSY_TIMEOUT
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def open_to_read(file: Path) -> sqlite3.Connection:

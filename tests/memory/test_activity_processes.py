@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from memory import activity_file
+from memory.activity_file import open_to_write
 from memory.activity_store import ActivityStore
 from tests.memory.activity_logs import DAY, ROOT, rows, verdict
 from tests.memory.exchanges import finished
@@ -20,13 +25,14 @@ import sys, time
 from pathlib import Path
 from memory.activity_store import ActivityStore
 from tests.memory.exchanges import finished, released
+from tests.own_time import OwnTime
 store = ActivityStore(Path(sys.argv[1]), keep=86400, max_entries=int(sys.argv[2]))
 store.start()
-number = 0
+clock, number = OwnTime(), 0
 while True:
     for one in (released, finished):
         store.put(one(f"{number:014x}", notes=("vault/Tides.md",)))
-        print(number, time.monotonic(), flush=True)
+        print(number, clock.seconds(), flush=True)
     number += 1
     time.sleep(0.0005)
 """
@@ -98,3 +104,28 @@ asyncio.run(main())
     assert verdict(file).fault is None
     assert verdict(file).rows == 1200
     assert {one for _, one, _, _ in rows(file)} == {f"{number:013x}{which}" for number in range(300) for which in "ab"}
+
+
+class Racing(sqlite3.Connection):
+    """Another program turns the write-ahead log on just now, for which SQLite does not wait."""
+
+    left = 2
+
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        if "journal_mode" in sql and Racing.left:
+            Racing.left -= 1
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+        return super().execute(sql, *parameters)
+
+
+def test_two_processes_make_the_file_at_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Racing))
+    with contextlib.closing(open_to_write(file)) as connection:
+        assert Racing.left == 0
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    Racing.left = 1
+    monkeypatch.setattr(activity_file, "BUSY_TIMEOUT", 0)
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        open_to_write(file)
