@@ -2,6 +2,8 @@
 // Calls to the API. Every failure becomes an ApiError whose message can be shown as it is.
 import { root } from "./dom.js";
 
+const STRANGER = "This browser is not let in any more, as after a restart of mitmemory: open the link that it printed.";
+
 export class ApiError extends Error {
   /**
    * @param {string} message
@@ -65,5 +67,6 @@ async function call(path, options) {
   }
   const body = await response.json().catch(() => null);
   if (response.ok) return body;
+  if (response.status === 401) throw new ApiError(STRANGER, 401); // what the answer says is for programs
   throw new ApiError(body?.error?.message ?? `mitmemory answered ${response.status}`, response.status);
 }

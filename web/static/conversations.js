@@ -36,6 +36,7 @@ const compacting = new Set();
 let turn = 0; // answers that come late are of a place that is not shown any more
 let timer = 0;
 let due = Infinity; // ms since 1970 at which it is looked next
+let starting = false;
 let isAdmin = false; // nobody else is shown what was recorded
 let seen = ""; // what `filesOf` was when they were last listed
 
@@ -50,15 +51,22 @@ const page = [
   h("section", { class: "client", "aria-labelledby": "client-title" }, head.element, search.element, status, shown),
 ];
 
-frame((kind, data) => {
-  if (kind === "resync" && isAdmin) void move({ anew: true });
-  if (kind === "activity" && data.outcome && (!client || data.client === client.client)) look(PAUSE);
-});
+frame(
+  (kind, data) => {
+    if (kind === "resync") readAgain(); // whoever reads or types stays where they are
+    if (kind === "activity" && data.outcome && (!client || data.client === client.client)) look(PAUSE);
+  },
+  ({ role }) => {
+    if (role === "admin" && !isAdmin) void start(); // nobody could be told before, or this browser came in by another link
+  },
+);
 document.addEventListener("visibilitychange", () => look(0));
 void start();
 
 async function start() {
-  byId("conversations").replaceChildren(h("p", { class: "notice" }, "Loading…"));
+  if (starting) return;
+  starting = true;
+  if (!byId("conversations").children.length) byId("conversations").append(h("p", { class: "notice" }, "Loading…"));
   try {
     const { role } = /** @type {SuiteStatus} */ (await get("status"));
     known = await get("clients");
@@ -71,6 +79,7 @@ async function start() {
   } catch (error) {
     byId("conversations").replaceChildren(failed("The clients could not be loaded", error));
   }
+  starting = false;
   document.documentElement.dataset.conversations = "ready";
 }
 
@@ -132,6 +141,12 @@ function look(ms) {
     }
     if (mine === turn) look(isBusy() ? BUSY : BETWEEN);
   }, ms);
+}
+
+/** Read anew what is shown, and leave it where it is. */
+function readAgain() {
+  seen = "";
+  look(0);
 }
 
 function stopLooking() {
@@ -259,9 +274,14 @@ async function showSession(mine, name, id, anew) {
 
 /** Put this in the place of what is shown; whoever is on a part that stays remains there. @param {...Node} parts */
 function say(...parts) {
-  const key = shown.contains(document.activeElement) && /** @type {HTMLElement} */ (document.activeElement).dataset.key;
+  const at = /** @type {HTMLElement | null} */ (shown.contains(document.activeElement) ? document.activeElement : null);
+  const keys = [at?.dataset.key, at?.closest(".conversation")?.id].filter((key) => key !== undefined);
   shown.replaceChildren(...parts);
-  if (key) /** @type {HTMLElement | null} */ (shown.querySelector(`[data-key="${CSS.escape(key)}"]`) ?? shown.querySelector("h2[tabindex]"))?.focus({ preventScroll: true });
+  if (at?.isConnected) return at.focus({ preventScroll: true }); // in a turn that is as before
+  if (!keys.length) return;
+  const there = keys.map((key) => shown.querySelector(`[data-key="${CSS.escape(key)}"]`)).find((one) => one !== null);
+  const next = /** @type {HTMLElement} */ (there ?? shown.querySelector("h2[tabindex]") ?? head.title); // what was deleted has none
+  next.focus({ preventScroll: true });
 }
 
 /**
@@ -272,7 +292,8 @@ async function take(from, deletion) {
   if (!(await deleted(deletion))) return;
   /** @type {SessionEntry[]} */
   const left = (await get(`${memoryOf(from.client)}/sessions`).catch(() => ({ sessions }))).sessions;
-  if (here().session !== from.session || left.some((one) => one.session === from.session)) void move();
+  turn++; // what is under way tells of before
+  if (here().session !== from.session || left.some((one) => one.session === from.session)) readAgain();
   else go(addressOf(from.client), move); // the last turn took the session with it
 }
 

@@ -48,8 +48,13 @@ export function frame(listener, onStatus) {
     const same = parts.length === facts.childNodes.length && parts.every((part, at) => part.isEqualNode(facts.childNodes[at]));
     if (!same) facts.replaceChildren(...parts);
   };
+  let asking = false;
+  let again = false; // something changed while the answer was on its way
+  /** One question at a time: a suite that is slow to answer has the connections of this browser for other things. */
   const look = async () => {
-    if (document.hidden) return;
+    again = asking;
+    if (document.hidden || asking) return;
+    asking = true;
     try {
       const status = /** @type {SuiteStatus} */ (await get("status"));
       show(...said(status));
@@ -59,6 +64,8 @@ export function frame(listener, onStatus) {
     } catch (error) {
       show(attention(error instanceof Error ? error.message : String(error)));
     }
+    asking = false;
+    if (again) void look();
   };
   listen((kind, data) => {
     const isBack = kind === "open" && !connection.hidden;

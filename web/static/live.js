@@ -32,6 +32,7 @@ const table = new Table({
 });
 const held = new Held();
 byId("held").append(held.element);
+byId("requests").append(h("p", { class: "notice" }, "Loading…"));
 
 /** @type {ActivityEntry[] | null} events that came before the list; null: they are shown at once */
 let early = [];

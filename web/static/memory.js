@@ -3,6 +3,7 @@
 import { clearSharing, failed, messageOf, rescan } from "./changing.js";
 import { Empty } from "./components/Empty.js";
 import { noteHash } from "./components/NoteLink.js";
+import { Toast } from "./components/Toast.js";
 import { cover, nothing, showProgress } from "./cover.js";
 import { byId, h, icon } from "./dom.js";
 import { Filters } from "./filters.js";
@@ -37,6 +38,8 @@ const lit = new Set();
 let early = [];
 /** @type {ActivityEntry[]} events that came since the map was last asked for: it may not know of them */
 let since = [];
+let missed = ""; // the note that the address names and the map does not have, once that was said
+let leaving = false; // the focus goes back to the row of a panel that was closed, and shall not open it again
 let events = 0;
 let loading = 0; // how often the map was asked for,
 let loaded = 0; // and which of these was the last that is over
@@ -45,8 +48,13 @@ const layout = new SavedLayout(failed);
 const panel = new Panel({ onClose: () => closePanel(), onDepth: (links) => showLocal(links) });
 const table = notesTable({
   exposure: (id) => sharing.notes.get(id),
-  onFocus: (id) => openNote(id),
-  onEnter: () => panel.element.focus(),
+  onFocus: (id) => {
+    if (!leaving && id !== panel.shown) openNote(id);
+  },
+  onEnter: (id) => {
+    openNote(id); // it may have been closed
+    panel.element.focus();
+  },
 });
 /** @type {MapNode[]} what filters and the local graph leave */
 let shown = [];
@@ -104,7 +112,7 @@ frame(
     layout.allow(role !== "read_only");
   },
 );
-addEventListener("hashchange", () => followHash());
+addEventListener("hashchange", () => early || followHash()); // the first map follows it by itself
 addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || document.querySelector("dialog[open]")) return;
   if (!closeMenu(false) && !search.clear() && !closeFilters()) closePanel();
@@ -143,7 +151,9 @@ function show(map, entries) {
   if (empty) {
     graph?.setData([], [], new Map(), new Map());
     showTable(false);
+    showFilters(false);
     cover(nothing(map.sources));
+    followHash();
   } else {
     cover(null);
     filters.setNodes(map.nodes);
@@ -255,8 +265,10 @@ function closePanel() {
   const inside = panel.element.contains(document.activeElement);
   history.replaceState(null, "", location.pathname);
   followHash();
+  leaving = true;
   if (inside && byId("drawer").hidden) byId("query").focus();
   else if (inside) table.focus();
+  leaving = false;
 }
 
 /** Whether there was something to close. The focus goes back to the button. */
@@ -267,10 +279,21 @@ function closeFilters() {
   return closed;
 }
 
+/** The id of the note that the address names; "": of none. */
+function named() {
+  try {
+    return location.hash.startsWith("#note=") ? decodeURIComponent(location.hash.slice("#note=".length)) : "";
+  } catch {
+    return ""; // somebody typed it, with a % that stands for nothing
+  }
+}
+
 /** Show the note that the address names. */
 function followHash() {
-  const id = decodeURIComponent(location.hash.replace(/^#note=/, ""));
+  const id = named();
   const node = notes.byId.get(id);
+  if (id && !node && id !== missed) Toast(`${id} is not on the map: it was moved or deleted, or its source is switched off.`, { failed: true });
+  missed = node ? "" : id;
   const before = panel.shown;
   byId("main").classList.toggle("with-panel", node !== undefined);
   if (node) {

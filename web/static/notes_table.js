@@ -11,7 +11,7 @@ import { counted, number } from "./words.js";
  * @param {object} options
  * @param {(id: string) => NoteExposure | undefined} options.exposure
  * @param {(id: string) => void} options.onFocus
- * @param {() => void} options.onEnter
+ * @param {(id: string) => void} options.onEnter
  */
 export function notesTable({ exposure, onFocus, onEnter }) {
   /** @type {Table<MapNode>} */
@@ -20,7 +20,7 @@ export function notesTable({ exposure, onFocus, onEnter }) {
     key: (node) => node.id,
     empty: "No note matches the search.",
     onFocus: (node) => onFocus(node.id),
-    onEnter,
+    onEnter: (node) => onEnter(node.id),
     columns: [
       { label: "Note", cell: (node) => NoteLink(node) },
       { label: "Folder", cell: (node) => node.folder, class: "muted" },
@@ -43,6 +43,11 @@ export function notesTable({ exposure, onFocus, onEnter }) {
     stale = false;
     table.setRows(rows);
   };
+  table.body.addEventListener("click", ({ target }) => {
+    const line = target instanceof Element && !target.closest("a") && target.closest("tr");
+    const entry = line && table.lines.get(line.dataset.key ?? "");
+    if (entry) onFocus(entry.row.id); // it may have the focus already
+  });
   const walked = () => table.element.contains(document.activeElement);
   table.element.addEventListener("focusout", () => setTimeout(() => stale && !walked() && fill()));
   return {

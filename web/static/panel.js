@@ -34,6 +34,7 @@ export class Panel {
     this.onDepth = onDepth;
     /** @type {Facts | null} */
     this.facts = null;
+    this.asked = 0; // how often the requests were asked for: the last answer counts
     this.exposure = h("section", { "aria-labelledby": "panel-sent" });
     this.requests = h("section", { "aria-labelledby": "panel-requests" });
   }
@@ -73,6 +74,7 @@ export class Panel {
       links("Linked from", into),
       this.requests,
     ];
+    const inside = this.element.contains(document.activeElement);
     if (other) this.element.replaceChildren(...parts);
     else swapEach(this.element, ...parts);
     this.element.hidden = false;
@@ -80,18 +82,19 @@ export class Panel {
     if (other) this.requests.replaceChildren();
     void this.loadRequests();
     if (other) this.element.scrollTop = 0;
+    if (other && inside) this.element.focus(); // whoever followed a link of it is at the next one
   }
 
   /** How far around the note the map is shown. @param {number} chosen */
   #depths(chosen) {
-    const choices = DEPTHS.map((depth) =>
-      h(
-        "label",
-        {},
-        h("input", { type: "radio", name: "depth", value: depth, checked: depth === chosen, onchange: () => this.onDepth(depth) }),
-        h("span", {}, depth ? counted(depth, "link") : "All"),
-      ),
-    );
+    const inputs = DEPTHS.map((depth) => h("input", { type: "radio", name: "depth", value: depth, checked: depth === chosen }));
+    const choices = inputs.map((input, at) => h("label", {}, input, h("span", {}, DEPTHS[at] ? counted(DEPTHS[at], "link") : "All")));
+    for (const [at, input] of inputs.entries()) {
+      input.addEventListener("change", () => {
+        for (const one of inputs) one.toggleAttribute("checked", one === input); // as it is made the next time
+        this.onDepth(DEPTHS[at]);
+      });
+    }
     return h("fieldset", { class: "depths" }, h("legend", {}, "Map around it"), ...choices);
   }
 
@@ -108,16 +111,18 @@ export class Panel {
   /** Load the requests that carried the note. */
   async loadRequests() {
     const id = this.shown;
+    const mine = ++this.asked;
     const head = h("h3", { id: "panel-requests" }, "Requests that carried it");
     try {
       const { entries, next } = await get(`activity?note=${encodeURIComponent(id)}&limit=${REQUESTS}`);
-      if (id !== this.shown) return;
+      if (mine !== this.asked) return;
       const list = h("ol", { class: "carried" }, ...entries.map((/** @type {ActivityEntry} */ entry) => carried(entry, id)));
       const all = new URL(`activity?note=${encodeURIComponent(id)}`, root).href;
       const more = next && h("p", { class: "carried-more" }, h("a", { href: all }, "All of them, on the Activity page"));
-      this.requests.replaceChildren(head, entries.length ? list : h("p", { class: "muted" }, "None in the activity kept."), more || "");
+      swapEach(this.requests, head, entries.length ? list : h("p", { class: "muted" }, "None in the activity kept."), more || new Text());
     } catch (error) {
-      if (id === this.shown) this.requests.replaceChildren(head, h("p", { class: "muted" }, String(error)));
+      const said = error instanceof Error ? error.message : String(error);
+      if (mine === this.asked) swapEach(this.requests, head, h("p", { class: "muted" }, said), new Text());
     }
   }
 }

@@ -36,29 +36,44 @@ let shown = "";
 /** @type {RuleEntry[]} */
 let rules = [];
 
-frame((kind) => {
-  if (kind === "resync" || kind === "map") void load();
-});
+let loading = false;
+/** @type {string | null} whom the dry run was drawn for */
+let drawnFor = null;
+
+frame(
+  (kind) => {
+    if (kind === "resync" || kind === "map") void load();
+  },
+  ({ role }) => allow(role ?? ""),
+);
 document.addEventListener("visibilitychange", look);
 setInterval(look, BETWEEN);
 void start();
 
 async function start() {
+  byId("rules").append(h("p", { class: "notice" }, "Loading…"));
   await load();
   try {
-    const { role } = await get("status");
-    byId("test").replaceChildren(dryRun(role === "admin"));
+    allow((await get("status")).role);
   } catch (error) {
-    byId("test").replaceChildren(h("p", { class: "rules-part faults", role: "alert" }, said(error)));
+    if (drawnFor === null) byId("test").replaceChildren(h("p", { class: "rules-part faults", role: "alert" }, said(error)));
   }
   document.documentElement.dataset.rules = "ready";
 }
 
+/** Draw the dry run, once it is known who asks, and anew when that is another one. @param {string} role */
+function allow(role) {
+  if (role === drawnFor) return;
+  drawnFor = role;
+  byId("test").replaceChildren(dryRun(role === "admin"));
+}
+
 function look() {
-  if (!document.hidden) void load();
+  if (!document.hidden && !loading) void load();
 }
 
 async function load() {
+  loading = true;
   try {
     /** @type {RuleList} */
     const list = await get("rules");
@@ -70,6 +85,8 @@ async function load() {
   } catch (error) {
     shown = "";
     byId("rules").replaceChildren(Empty({ icon: "warning", title: "The rules could not be loaded" }, h("p", {}, said(error))));
+  } finally {
+    loading = false;
   }
 }
 

@@ -59,7 +59,7 @@ export class Search {
           "li",
           // Not click: the input would lose the focus, and the list would be gone before.
           { id: `result-${at}`, role: "option", "aria-selected": "false", onmousedown: () => this.onPick(node.id, false) },
-          node.title,
+          h("span", { title: node.path }, node.title),
           h("small", {}, node.folder),
         ),
       ),

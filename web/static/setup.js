@@ -25,6 +25,7 @@ const facts = {
 let status = null;
 /** @type {MapNode[] | null} null: they are not known */
 let notes = null;
+let listed = ""; // of what the list of notes that cannot be recognised was made
 let seen = 0; // clients that sent something
 let waiting = false;
 
@@ -61,11 +62,21 @@ async function loadClients() {
 async function loadMap() {
   try {
     notes = /** @type {MemoryMap} */ (await get("memory")).nodes;
-    swap(facts.undetected, undetected(notes, status?.sources ?? []));
+    listed = "";
+    listUndetected();
   } catch (error) {
     notes = null;
     swap(facts.undetected, h("p", { class: "problem" }, error instanceof Error ? error.message : String(error)));
   }
+}
+
+/** Only when it may be another list: of many thousand notes it takes a while. */
+function listUndetected() {
+  const sources = status?.sources ?? [];
+  const now = JSON.stringify(sources.map(({ name, skipped }) => [name, skipped]));
+  if (!notes || now === listed) return;
+  listed = now;
+  swap(facts.undetected, undetected(notes, sources));
 }
 
 /** @param {SuiteStatus} now */
@@ -75,7 +86,7 @@ function showStatus(now) {
   begin(now);
   swap(facts.authority, authority(now.authority ?? null, now.program));
   swap(facts.unseen, unseen(now));
-  if (notes) swap(facts.undetected, undetected(notes, now.sources ?? []));
+  listUndetected();
   swap(facts.warnings, versions(now));
 }
 

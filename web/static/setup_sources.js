@@ -29,6 +29,7 @@ export class Sources {
     /** @type {SourceState[]} */
     this.states = [];
     this.admin = false;
+    this.saving = false;
     this.problem = h("p", { class: "problem", hidden: true });
     this.list = h("ul", { class: "sources" });
     this.adding = new Adding((source, said) => this.#save([...this.#all(), source], said));
@@ -155,6 +156,8 @@ export class Sources {
    * @returns {Promise<string | null>} why it did not work
    */
   async #save(sources, said) {
+    if (this.saving) return ""; // the second click of somebody's double-click: the first one is on its way
+    this.saving = true;
     try {
       this.settings = await put("memory/sources", { sources, version: this.settings?.version });
     } catch (error) {
@@ -162,6 +165,8 @@ export class Sources {
       Toast(message, { failed: true });
       if (error instanceof ApiError && error.status === 409) await this.load();
       return message;
+    } finally {
+      this.saving = false;
     }
     Toast(said);
     this.#draw();

@@ -58,6 +58,16 @@ export function receivers(entry) {
 }
 
 /**
+ * A name within a sentence. One that is written from right to left, or turns the direction, would take what stands after
+ * it along; isolates (Unicode Bidirectional Algorithm, 2.4.2) hold it together.
+ *
+ * @param {string} name
+ */
+function apart(name) {
+  return /[\u0590-\u08ff\u200e\u200f\u202a-\u202e\u2066-\u2069\ufb1d-\ufdff\ufe70-\ufeff]/.test(name) ? `\u2068${name}\u2069` : name;
+}
+
+/**
  * What happened to one note in one request, in a sentence without a stop.
  *
  * @param {ActivityEntry} entry
@@ -65,11 +75,12 @@ export function receivers(entry) {
  */
 export function sentence(entry, sighting) {
   const to = receivers(entry);
-  if (!to.length && entry.outcome === "failed") return `${entry.model} was not reached: ${sighting.title}`;
+  const title = apart(sighting.title);
+  if (!to.length && entry.outcome === "failed") return `${entry.model} was not reached: ${title}`;
   if (!to.length) {
     const done = entry.decision.action === "hold" && !entry.outcome ? "Held" : "Blocked";
-    return `${done}${entry.decision.rule ? ` by ${entry.decision.rule}` : ""}: ${sighting.title}`;
+    return `${done}${entry.decision.rule ? ` by ${apart(entry.decision.rule)}` : ""}: ${title}`;
   }
   const models = to.map((one) => `${one.model} (${one.to})`).join(" and ");
-  return `${sighting.title} went to ${models}, ${lines(sighting)}, ${sighting.resent ? "again" : "first time"}`;
+  return `${title} went to ${models}, ${lines(sighting)}, ${sighting.resent ? "again" : "first time"}`;
 }

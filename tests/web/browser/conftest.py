@@ -8,14 +8,14 @@ import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, expect
 
-from tests.web.browser.support import NO_WEBGL, MemoryPage, Shelf, Suite, Visitor, chromium, running, visiting
+from tests.web.browser.support import NO_WEBGL, PATIENCE, MemoryPage, Shelf, Suite, Visitor, chromium, running, visiting
 
 SCHEMES: tuple[Literal["dark"], Literal["light"]] = ("dark", "light")
 AT_REST = """Promise.allSettled(
     document.getAnimations().filter((one) => one.effect.getComputedTiming().endTime !== Infinity).map((one) => one.finished)
 )"""
 # A busy machine draws a map without a graphics card for seconds; nothing is measured by this.
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=PATIENCE * 1000)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ async def visitor(browser: Browser) -> AsyncIterator[Visitor]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def memory_page(suite: Suite, visitor: Visitor) -> MemoryPage:
-    return await MemoryPage(await visitor.open(suite.sidecar.link())).ready()
+    return await MemoryPage(await visitor.open(suite.sidecar.link())).ready(suite)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

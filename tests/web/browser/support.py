@@ -37,6 +37,15 @@ NO_WEBGL = ("--disable-webgl", "--disable-webgl2", "--disable-3d-apis")
 PATIENCE = 90.0
 """Seconds that a page may take on a busy machine."""
 
+HOLDS_TIME = """
+    const now = performance.now.bind(performance);
+    let behind = 0, at = null;
+    window.holdTime = () => { at = now() - behind; };
+    window.letTimeGo = () => { behind = now() - at; at = null; };
+    performance.now = () => at ?? now() - behind;
+"""
+"""A script for a page: what fades in seconds stays as it is until it was looked at, however slow the machine."""
+
 HARBOUR = "The harbour master keeps the tide table in the drawer under the lamp."
 KILN = "The kiln needs eleven hours to reach the heat at which the glaze runs."
 
@@ -218,6 +227,15 @@ async def until[T](ask: Callable[[], Awaitable[T]], holds: Callable[[T], bool] =
     return answer
 
 
+async def is_heard(suite: Suite) -> None:
+    """A page listens: the next event comes to it."""
+
+    async def readers() -> int:
+        return suite.services.events.readers
+
+    await until(readers)
+
+
 @dataclass
 class MemoryPage:
     """The Memory page by its test hook (the end of static/memory.js)."""
@@ -227,9 +245,11 @@ class MemoryPage:
     async def ask(self, what: str) -> Any:
         return await self.page.evaluate(f"__mitmemory.{what}")
 
-    async def ready(self) -> "MemoryPage":
-        """The map has come to rest, and events come in."""
+    async def ready(self, suite: Suite | None = None) -> "MemoryPage":
+        """The map has come to rest, and, with `suite`, its events come in."""
         await self.page.wait_for_selector("html[data-layout=done]", state="attached", timeout=PATIENCE * 1000)
+        if suite is not None:
+            await is_heard(suite)
         return self
 
     async def place(self, note: str) -> tuple[float, float]:
@@ -265,7 +285,7 @@ async def chromium(*more: str) -> AsyncIterator[Browser]:
     if path is None:
         pytest.fail(f"install Chromium: none of {', '.join(BROWSERS)} is on the PATH")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=[*FLAGS, *more])
+        browser = await playwright.chromium.launch(executable_path=path, args=[*FLAGS, *more], timeout=PATIENCE * 1000)
         try:
             yield browser
         finally:
@@ -275,7 +295,7 @@ async def chromium(*more: str) -> AsyncIterator[Browser]:
 @asynccontextmanager
 async def visiting(browser: Browser, **more: Any) -> AsyncIterator[Visitor]:
     context = await browser.new_context(viewport={"width": 1280, "height": 800}, **more)
-    context.set_default_navigation_timeout(PATIENCE * 1000)
+    context.set_default_timeout(PATIENCE * 1000)
     visitor = Visitor(context)
     try:
         yield visitor

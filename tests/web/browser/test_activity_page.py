@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Page, expect
 
 from memory.exchange import Decision, Evidence, Exchange, RulePart, Scan, SentTo, Sighting, Usage
 from tests.memory.exchanges import finished, released
-from tests.web.browser.support import Suite, Visitor, until, visiting
+from tests.web.browser.support import Suite, Visitor, is_heard, until, visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -56,7 +56,9 @@ async def ready(page: Page) -> Page:
 async def open_activity(
     suite: Suite, visitor: Visitor, query: str = "", role: Literal["admin", "read_only"] = "admin"
 ) -> Page:
-    return await ready(await visitor.enter(suite, f"activity{query}", role))
+    page = await ready(await visitor.enter(suite, f"activity{query}", role))
+    await is_heard(suite)
+    return page
 
 
 def rows(page: Page) -> Any:

@@ -217,7 +217,7 @@ async def test_a_very_long_text_is_shown_in_full_when_asked_for(place: Place, vi
     page = await open_page(place, visitor)
     await open_session(page)
     text = page.locator(".said.user .words")
-    assert len(await text.inner_text()) == 4001
+    await until(text.inner_text, lambda shown: len(shown) == 4001)
     await page.get_by_role("button", name="Show all 40\u202f003 characters").click()
     await expect(text).to_contain_text("end")
 
@@ -553,6 +553,39 @@ async def test_what_could_not_be_read_is_read_again(place: Place, visitor: Visit
     await page.unroute("**/api/clients/editor/memory")
     await expect(page.locator("#session-title")).to_be_visible()
     forget_complaints(visitor, 500)
+
+
+async def test_who_reads_far_down_stays_there(place: Place, visitor: Visitor) -> None:
+    """While a turn is deleted, and when events may have been missed, as after the tab that heard them was closed."""
+    for number in range(30):
+        place.say("key", f"Question {number}", Message("assistant", "An answer.\n" * 5), later=number)
+    page = await open_page(place, visitor)
+    await open_session(page)
+    await page.get_by_role("button", name="Delete turn 20 of conversation 1").focus()
+    scrolled = "document.querySelector('.shown').scrollTop"
+    before = await until(lambda: page.evaluate(scrolled), lambda top: top > 500)
+    await page.keyboard.press("Enter")
+    await say_yes(page, "Delete turn")
+    await expect(page.locator(".turn")).to_have_count(29)
+    await expect(page.locator("#conversation-1-title")).to_be_focused()
+    assert await page.evaluate(scrolled) > before - 400
+    await page.get_by_role("searchbox").fill("half a quest")
+    place.say("key", "Question 30", Message("assistant", "Yes."), later=40)
+    place.suite.services.events.publish("resync", {})
+    await expect(page.locator(".turn")).to_have_count(30)
+    await expect(page.get_by_role("searchbox")).to_be_focused()
+    await expect(page.get_by_role("searchbox")).to_have_value("half a quest")
+    assert await page.evaluate(scrolled) > before - 400
+
+
+async def test_who_deletes_a_session_is_at_its_client(place: Place, visitor: Visitor) -> None:
+    place.morning()
+    page = await open_page(place, visitor)
+    await open_session(page)
+    await page.get_by_role("button", name="Delete session").press("Enter")
+    await say_yes(page, "Delete session")
+    await expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
+    await expect(page.locator("#client-title")).to_be_focused()
 
 
 async def test_the_setup_page_leads_here(place: Place, visitor: Visitor) -> None:

@@ -138,7 +138,7 @@ async def test_tabs_share_one_connection_and_pass_it_on(suite: Suite, visitor: V
     for tab in others:
         await expect(tab.locator("tbody tr").first).to_contain_text("Kiln", timeout=PATIENCE * 1000)
         await expect(tab.locator("tbody tr")).to_have_count(2)
-    assert suite.services.events.readers == 1
+    await until(readers(suite), lambda count: count == 1)
     assert len(context.pages) == 2
 
 

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 
 from memory.exchange import Decision
 from memory.notes import Link, MemoryDocument
-from tests.web.browser.support import MemoryPage, Shelf, Suite, Visitor, until, visiting
+from tests.web.browser.support import HOLDS_TIME, MemoryPage, Shelf, Suite, Visitor, is_heard, until, visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -93,8 +93,10 @@ async def test_notes_light_up_as_they_are_sent(
 ) -> None:
     """With reduced motion the light is a still ring, so its colour is exact."""
     async with visiting(browser, color_scheme=scheme, reduced_motion="reduce") as visitor:
-        page = await MemoryPage(await visitor.open(suite.sidecar.link())).ready()
+        await visitor.context.add_init_script(HOLDS_TIME)
+        page = await MemoryPage(await visitor.open(suite.sidecar.link())).ready(suite)
         assert await page.pixel(KILN) == [0, 0, 0, 0]
+        await page.page.evaluate("holdTime()")
         local = suite.route("local", (KILN, 1, 1))
         cloud = suite.route("cloud", (HARBOUR, 2, 2))
         await until(lambda: page.ask("lit()"), lambda lit: lit == {KILN: ["local"], HARBOUR: ["cloud"]})
@@ -104,6 +106,7 @@ async def test_notes_light_up_as_they_are_sent(
         await expect(page.page.locator("#sent li").first).to_have_text(
             "Harbour went to claude-sonnet-4 (cloud), 2/2 lines, first time"
         )
+        await page.page.evaluate("letTimeGo()")
         suite.finish(local)
         suite.finish(cloud)
         await until(lambda: page.ask("lit()"), lambda lit: lit == {})
@@ -114,12 +117,15 @@ async def test_notes_light_up_as_they_are_sent(
         assert alpha > 0
 
 
-async def test_a_lit_note_pulses_and_fades(memory_page: MemoryPage, suite: Suite) -> None:
+async def test_a_lit_note_pulses_and_fades(suite: Suite, visitor: Visitor) -> None:
+    await visitor.context.add_init_script(HOLDS_TIME)
+    page = await MemoryPage(await visitor.open(suite.sidecar.link())).ready(suite)
+    await page.page.evaluate("holdTime()")
     suite.route("local", (KILN, 1, 1))
-    await until(lambda: memory_page.pixel(KILN), lambda pixel: pixel[3] > 0)
-    strong = (await memory_page.pixel(KILN))[3]
-    await until(lambda: memory_page.pixel(KILN), lambda pixel: pixel[3] < strong)
-    await until(lambda: memory_page.ask("lit()"), lambda lit: lit == {})
+    *_, strong = await until(lambda: page.pixel(KILN), lambda pixel: pixel[3] > 0)
+    await page.page.evaluate("letTimeGo()")
+    await until(lambda: page.pixel(KILN), lambda pixel: pixel[3] < strong)
+    await until(lambda: page.ask("lit()"), lambda lit: lit == {})
 
 
 async def test_a_blocked_note_does_not_light_up(memory_page: MemoryPage, suite: Suite) -> None:
@@ -289,6 +295,7 @@ async def test_without_webgl_the_table_says_it(suite: Suite, browser_without_web
         await expect(page.locator("#drawer tbody tr")).to_have_count(7)
         await page.get_by_role("link", name="Harbour").click()
         await expect(page.locator("#panel h2")).to_have_text("Harbour")
+        await is_heard(suite)
         suite.finish(suite.route("cloud", (KILN, 1, 1)))
         await page.keyboard.press("Escape")
         await page.locator("#query").focus()

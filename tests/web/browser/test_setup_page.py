@@ -1,5 +1,6 @@
 """The Setup page: sources, clients, the authority, what is not seen. Its mitm.yaml is a real file."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Locator, Page, expect
+from playwright.async_api import Browser, Locator, Page, Route, expect
 
 from addons.certificates import Certificates
 from addons.client_states import clients_json, lines_json, mcp_json
@@ -18,7 +19,7 @@ from addons.file_settings import FileSettings
 from addons.record import Seen
 from memory.conversations.store import Store
 from memory.notes import MemoryDocument
-from tests.web.browser.support import Shelf, Suite, Visitor, running, until, visiting
+from tests.web.browser.support import Shelf, Suite, Visitor, is_heard, running, until, visiting
 from web.client_tokens import ClientTokens
 from web.conversations_api import NoConversations
 
@@ -133,6 +134,7 @@ async def place(shelf: Shelf, tmp_path: Path, request: Any) -> AsyncIterator[Pla
 async def open_setup(place: Place, visitor: Visitor, role: Any = "admin") -> Page:
     page = await visitor.enter(place.suite, "setup", role)
     await page.wait_for_selector("html[data-setup=ready]", state="attached")
+    await is_heard(place.suite)
     return page
 
 
@@ -485,3 +487,41 @@ async def test_access(place: Place, browser: Browser, axe: Callable[[Page], Awai
         await axe(page)
         await page.get_by_role("button", name="Remove shelf").click()
         await axe(page)
+
+
+async def test_a_double_click_changes_the_sources_once(place: Place, visitor: Visitor) -> None:
+    page = await open_setup(place, visitor)
+    let_go, asked = asyncio.Event(), 0
+
+    async def slow(route: Route) -> None:
+        nonlocal asked
+        if route.request.method == "PUT":
+            asked += 1
+            await let_go.wait()
+        await route.continue_()
+
+    await page.route("**/api/memory/sources", slow)
+    await page.get_by_role("button", name="Switch shelf off").dblclick()
+    let_go.set()
+    await expect(page.locator(".toast")).to_have_text("shelf is switched off.Close")
+    await expect(page.get_by_role("button", name="Switch shelf on")).to_be_visible()
+    assert asked == 1
+
+
+async def test_a_long_list_is_not_made_again_with_each_look_at_the_status(place: Place, visitor: Visitor) -> None:
+    await visitor.context.add_init_script("""
+        window.made = 0;
+        const {createElement} = document;
+        document.createElement = (tag) => {
+            if (tag === "a") window.made++;
+            return createElement.call(document, tag);
+        };
+    """)
+    place.suite.shelf.documents += [MemoryDocument(f"short/{number}.md", "Short.\n") for number in range(200)]
+    page = await open_setup(place, visitor)
+    await expect(page.locator("#undetected")).to_contain_text("202 notes of 208")
+    await page.evaluate("window.made = 0")
+    place.suite.state["notes"] = 9
+    await expect(page.locator("#status")).to_contain_text("9 notes")
+    await expect(page.locator("#warnings")).to_contain_text("mitmemory 1.2.3")
+    assert await page.evaluate("window.made") < 200

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from memory.notes import MemoryDocument
 from tests.web.browser.support import PATIENCE, MemoryPage, Suite, Visitor, until
@@ -64,11 +64,19 @@ async def test_after_a_break_what_was_missed_comes_once_and_the_page_says_that_i
     suite.route("local", (KILN, 1, 1))
     await until(lambda: page.ask("events()"), lambda events: events == 1)
     asked = await loads(page.page)
+    let_go = asyncio.Event()
+
+    async def held(route: Route) -> None:
+        await let_go.wait()
+        await route.continue_()
+
+    await page.page.route("**/api/events", held)
     hub = suite.services.events
     for reader in list(hub._readers):
         reader.abort()
     suite.route("cloud", (HARBOUR, 1, 2))
     await expect(page.page.get_by_text("Live events are interrupted")).to_be_visible()
+    let_go.set()
     await until(lambda: page.ask("events()"), lambda events: events == 2)
     await expect(page.page.get_by_text("Live events are interrupted")).to_be_hidden()
     assert asked == []

@@ -48,13 +48,19 @@ export class Table {
     this.setRows([]);
   }
 
-  /** Whoever is on a row that is there again stays on it. @param {Row[]} rows in the order in which they are shown */
+  /**
+   * Whoever is on a row that is there again stays on it, and whoever has scrolled down stays there.
+   *
+   * @param {Row[]} rows in the order in which they are shown
+   */
   setRows(rows) {
     const focus = this.#focus();
+    const made = this.lines.size;
     this.lines.clear();
     this.waiting = rows;
     this.body.replaceChildren();
-    this.#fill();
+    do this.#fill();
+    while (this.waiting.length && this.lines.size < made);
     this.#sayIfEmpty();
     if (focus) this.#refocus(focus);
   }
