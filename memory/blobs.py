@@ -23,7 +23,8 @@ _HEAD = 60
 _BASE64_BEGINS = re.compile(rf"[A-Za-z0-9+/_-]{{{_HEAD}}}")
 _BASE64 = re.compile(rf"[A-Za-z0-9+/_-]{{{_HEAD},}}+(?:\r?\n[A-Za-z0-9+/_-]++)*+={{0,2}}\s*")
 _IN_DATA_URL = ";base64,"
-_DATA_URL = re.compile(_IN_DATA_URL + rf"[A-Za-z0-9+/_-]{{{_HEAD}}}[A-Za-z0-9+/_%-]*+=*")
+_DATA_URL = re.compile(_IN_DATA_URL + rf"[A-Za-z0-9+/_%-]{{{_HEAD},}}+=*")
+_NO_DIGIT = re.compile(r"[^A-Za-z0-9+/_-]")
 _MORE_LINES = re.compile(r"(?:\r?\n[A-Za-z0-9+/_-]++(?![^\s=\"')>]))++=*")
 _LONGEST_LINE = 76
 """Characters of base64 in one line, where it is cut into lines (RFC 2045)."""
@@ -76,8 +77,7 @@ def _without_payloads(text: str, urls: Iterable[re.Match[str]]) -> str:
 
 def _texts_in(text: str, start: int, end: int, reason: str, reasons: dict[str, None]) -> Iterator[str]:
     """What the base64 from `start` to `end` says, as a string with this text would: what is in its JSON, and encoded."""
-    head = _bytes_of(text[start : start + _HEAD])
-    decoded = None if text.startswith(_MAGIC, start) or not _may_be_text(head) else _text_of(text[start:end])
+    decoded = _text_of(text[start:end]) if _begins_as_text(text[start : start + _HEAD]) else None
     if decoded is None:
         reasons[reason] = None
         return
@@ -88,6 +88,13 @@ def _texts_in(text: str, start: int, end: int, reason: str, reasons: dict[str, N
         yield shown
         if why:
             reasons[why] = None
+
+
+def _begins_as_text(head: str) -> bool:
+    """Whether the first characters of base64, which may be percent-encoded, can be those of a text."""
+    digits = _NO_DIGIT.sub("", unquote(head))
+    whole = len(digits) // 4 * 4  # an escape that is cut may leave one too many, which stands for no control character
+    return not digits.startswith(_MAGIC) and _may_be_text(_bytes_of(digits[:whole]))
 
 
 def _text_of(payload: str) -> str | None:

@@ -12,10 +12,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from hashlib import blake2b
 from importlib import import_module
 from math import inf
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from memory.conversations.embedding import Builtin, EmbeddingSettings
 from memory.conversations.recall import Recalled
+from memory.conversations.worker import Worker
 
 if TYPE_CHECKING:  # importing it imports memsearch
     from memory.conversations.chunk_store import Place
@@ -64,30 +64,6 @@ class EngineSettings:
     language: str = "english"
 
 
-class _Client:
-    """A client's worker. Everything but `used` and `due` belongs to its thread."""
-
-    def __init__(self, name: str, ending: Future[None] | None = None) -> None:
-        """`ending` is the last job of the worker before this one, which may have the index still."""
-        self.index: ClientIndex | None = None
-        self.folder: Path | None = None
-        """That of the index."""
-        self.used = time.monotonic()
-        self.looked = time.monotonic()
-        self.due: dict[str, float] = {}
-        """Files that changed, and when that was first heard of."""
-        self.is_working = False
-        self._thread = ThreadPoolExecutor(1, f"memory of {name}")
-        if ending is not None:
-            self._thread.submit(ending.exception)
-
-    def submit[T](self, job: Callable[[], T]) -> Future[T]:
-        return self._thread.submit(job)
-
-    def end(self) -> None:
-        self._thread.shutdown()
-
-
 class Engine:
     """One for a suite. `folder_of` says where a client's files are, for its slug.
 
@@ -99,11 +75,11 @@ class Engine:
         self._folder_of = folder_of
         self._settings = settings
         self._builtin = Builtin()
-        self._clients: dict[str, _Client] = {}
+        self._workers: dict[str, Worker] = {}
         self._ending: dict[str, Future[None]] = {}
         """The last jobs of workers that were released."""
         self._changing = threading.Condition()
-        """Guards `_clients`, their `used` and `due`, `_ending`, and `_is_closed`; wakes the keeper."""
+        """Guards `_workers`, their `used` and `due`, `_ending`, and `_is_closed`; wakes the keeper."""
         self._is_closed = False
         self._keeper: threading.Thread | None = None
 
@@ -136,7 +112,7 @@ class Engine:
         """Open a client's index, where it is not: it may be asked soon. For any thread; what goes wrong is told to who asks."""
         with self._changing:
             if not self._is_closed:
-                found = self._client(client)
+                found = self._worker(client)
                 found.submit(lambda: self._opened(client, found))
 
     def changed(self, client: str, path: Path) -> None:
@@ -144,7 +120,7 @@ class Engine:
         with self._changing:
             if self._is_closed:
                 return
-            self._client(client).due.setdefault(str(path), time.monotonic())
+            self._worker(client).due.setdefault(str(path), time.monotonic())
             self._changing.notify()
 
     async def index(self, client: str, path: Path) -> int:
@@ -172,13 +148,13 @@ class Engine:
             self._load()
         return index.work(SLICE)
 
-    def _begun_anew(self, name: str, index: ClientIndex) -> int:
+    def _begun_anew(self, client: str, index: ClientIndex) -> int:
         """How many files are to be indexed. One job for the worker, so that the keeper gets nothing in between."""
         with self._changing:
-            client = self._clients[name]
+            worker = self._workers[client]
         index.invalidate()
-        _close(client)
-        return self._opened(name, client).pending
+        worker.close_index()
+        return self._opened(client, worker).pending
 
     async def status(self, client: str) -> IndexStatus:
         return await self._run(client, lambda index: index.status())
@@ -189,15 +165,15 @@ class Engine:
         """
         with self._changing:
             self._stop_if_closed()
-            found = self._client(client)
+            found = self._worker(client)
             future = found.submit(lambda: self._discarded(client, found, change))
         return await asyncio.wrap_future(future)
 
-    def _discarded[T](self, name: str, client: _Client, change: Callable[[], T]) -> T:
+    def _discarded[T](self, client: str, worker: Worker, change: Callable[[], T]) -> T:
         from memory.conversations.client_index import discard  # noqa: PLC0415 - imports memsearch
 
-        _close(client)
-        folder = self._folder_of(name)
+        worker.close_index()
+        folder = self._folder_of(client)
         discard(folder, self._place(folder))
         return change()
 
@@ -205,16 +181,16 @@ class Engine:
         """For whatever is searched from now on."""
         with self._changing:
             self._settings = replace(self._settings, language=language)
-            for client in self._clients.values():
-                client.submit(partial(_close, client))
+            for worker in self._workers.values():
+                worker.submit(worker.close_index)
 
     async def release(self, client: str) -> None:
         """Close a client's index and end its thread."""
         with self._changing:
-            found = self._clients.pop(client, None)
+            found = self._workers.pop(client, None)
             if found is None:
                 return
-            self._ending[client] = closing = found.submit(partial(_close, found))
+            self._ending[client] = closing = found.submit(found.close_index)
         try:
             await asyncio.wrap_future(closing)
         finally:
@@ -227,49 +203,49 @@ class Engine:
         """Write and close everything. Nothing can be asked afterwards."""
         with self._changing:
             self._is_closed = True
-            names = list(self._clients)
+            names = list(self._workers)
             self._changing.notify()
         for name in names:
             await self.release(name)
         if self._keeper is not None:
             await asyncio.to_thread(self._keeper.join)
 
-    async def _run[T](self, name: str, job: Callable[[ClientIndex], T]) -> T:
+    async def _run[T](self, client: str, job: Callable[[ClientIndex], T]) -> T:
         with self._changing:
             self._stop_if_closed()
-            client = self._client(name)
-            future = client.submit(lambda: job(self._opened(name, client)))
+            worker = self._worker(client)
+            future = worker.submit(lambda: job(self._opened(client, worker)))
         return await asyncio.wrap_future(future)
 
-    def _client(self, name: str) -> _Client:
+    def _worker(self, client: str) -> Worker:
         """Called with the lock held."""
-        client = self._clients.get(name)
-        if client is None:
-            client = self._clients[name] = _Client(name, self._ending.get(name))
+        worker = self._workers.get(client)
+        if worker is None:
+            worker = self._workers[client] = Worker(client, self._ending.get(client))
         if self._keeper is None:
             self._keeper = threading.Thread(target=self._keep, name="memory keeper", daemon=True)
             self._keeper.start()
-        client.used = time.monotonic()
-        return client
+        worker.used = time.monotonic()
+        return worker
 
-    def _opened(self, name: str, client: _Client) -> ClientIndex:
+    def _opened(self, client: str, worker: Worker) -> ClientIndex:
         self._stop_if_closed()
-        folder = self._folder_of(name)
-        if client.folder != folder:  # the client was deleted, and made again under the same name
-            _close(client)
-        if client.index is None:
+        folder = self._folder_of(client)
+        if worker.folder != folder:  # the client was deleted, and made again under the same name
+            worker.close_index()
+        if worker.index is None:
             from memory.conversations.chunk_store import quiet  # noqa: PLC0415 - as above
             from memory.conversations.client_index import ClientIndex, has_database  # noqa: PLC0415 - imports memsearch
 
             quiet()
             if has_database(folder):
                 self._load()
-            client.index = ClientIndex(
+            worker.index = ClientIndex(
                 folder, self._settings.embedding, self._settings.language, self._builtin, self._place(folder)
             )
-            client.folder = folder
-            client.looked = -inf  # so that the keeper has indexed soon what was not
-        return client.index
+            worker.folder = folder
+            worker.looked = -inf  # so that the keeper has indexed soon what was not
+        return worker.index
 
     def _load(self) -> None:
         """Import what a database needs, unless this is closed meanwhile: nothing is lost, and nobody waits for it."""
@@ -298,66 +274,66 @@ class Engine:
                 if self._is_closed:
                     return
                 now = time.monotonic()
-                for name, client in self._clients.items():
-                    self._hand_over(name, client, now)
+                for client, worker in self._workers.items():
+                    self._hand_over(client, worker, now)
                 self._close_unused(now)
                 self._changing.wait(self._pause(now))
 
-    def _hand_over(self, name: str, client: _Client, now: float) -> None:
+    def _hand_over(self, client: str, worker: Worker, now: float) -> None:
         """Give the worker what is to be done, unless it is still at what it was given."""
-        if client.is_working:
+        if worker.is_working:
             return
-        due = [path for path, heard in client.due.items() if heard + SETTLE <= now]
-        looks = client.index is not None and client.looked + LOOK_EVERY <= now
+        due = [path for path, heard in worker.due.items() if heard + SETTLE <= now]
+        looks = worker.index is not None and worker.looked + LOOK_EVERY <= now
         if not due and not looks:
             return
         for path in due:
-            del client.due[path]
+            del worker.due[path]
         if looks:
-            client.looked = now
-        client.is_working = True
-        client.submit(lambda: self._work(name, client, due, looks=looks))
+            worker.looked = now
+        worker.is_working = True
+        worker.submit(lambda: self._work(client, worker, due, looks=looks))
 
-    def _work(self, name: str, client: _Client, due: list[str], *, looks: bool) -> None:
+    def _work(self, client: str, worker: Worker, due: list[str], *, looks: bool) -> None:
         """On the client's thread, a slice at a time."""
         is_done = True
         try:
-            index = self._opened(name, client)
+            index = self._opened(client, worker)
             if looks and index.is_outdated:
                 index.invalidate()
-                _close(client)
-                index = self._opened(name, client)
+                worker.close_index()
+                index = self._opened(client, worker)
             elif looks:
                 index.look()
             index.changed(due)
             is_done = not self._worked(index)
         except Exception as error:  # noqa: BLE001 - the next look tries again; what is wrong is told to who searches
             if not self._is_closed:
-                logger.warning("the memory of %s could not be indexed (%s)", name, type(error).__name__)
+                logger.warning("the memory of %s could not be indexed (%s)", client, type(error).__name__)
         with self._changing:
             # Of one that was released meanwhile, the index is closed by the next job: it must not be opened once more.
-            if is_done or self._is_closed or self._clients.get(name) is not client:
-                client.is_working = False
+            if is_done or self._is_closed or self._workers.get(client) is not worker:
+                worker.is_working = False
             else:
-                client.submit(lambda: self._work(name, client, [], looks=False))
+                worker.submit(lambda: self._work(client, worker, [], looks=False))
 
     def _close_unused(self, now: float) -> None:
         opened = sorted(
-            (client for client in self._clients.values() if client.index and not client.is_working),
-            key=lambda client: client.used,
+            (worker for worker in self._workers.values() if worker.index and not worker.is_working),
+            key=lambda worker: worker.used,
         )
         too_many = len(opened) - MOST_OPEN
-        for place, client in enumerate(opened):
-            if not client.due and (client.used + IDLE <= now or place < too_many):
-                client.submit(partial(_close, client))
+        for place, worker in enumerate(opened):
+            if not worker.due and (worker.used + IDLE <= now or place < too_many):
+                worker.submit(worker.close_index)
 
     def _pause(self, now: float) -> float:
         """Seconds until something is due."""
         due = [
             heard + SETTLE
-            for client in self._clients.values()
-            if not client.is_working
-            for heard in client.due.values()
+            for worker in self._workers.values()
+            if not worker.is_working
+            for heard in worker.due.values()
         ]
         return max(0.01, min([*due, now + 5.0]) - now)
 
@@ -365,9 +341,3 @@ class Engine:
 def collection_of(folder: Path) -> str:
     """The collection of a client on a Milvus server, which several people may share: letters, digits and `_`."""
     return f"mitmemory_{blake2b(str(folder.resolve()).encode('utf-8', 'surrogatepass'), digest_size=12).hexdigest()}"
-
-
-def _close(client: _Client) -> None:
-    if client.index is not None:
-        index, client.index = client.index, None
-        index.close()

@@ -18,14 +18,16 @@ from tests.memory.redacting import BERTH, ID, INDEX, TEXT, TIDE, built, note, re
 FILLER = "Nothing of it is a note's, however long it goes on.\n"
 LONG = FILLER * 90
 BYTES = bytes(range(256)) * 40
+PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + b"\xfb" * 200
+JPEG = b"\xff\xd8\xff" + b"\xe1\xfb" * 200
 
 
 def base64(text: str | bytes) -> str:
     return b64encode(text.encode() if isinstance(text, str) else text).decode()
 
 
-def in_lines(digits: str) -> str:
-    return "\r\n".join(digits[at : at + 76] for at in range(0, len(digits), 76))
+def in_lines(digits: str, width: int = 76) -> str:
+    return "\r\n".join(digits[at : at + width] for at in range(0, len(digits), width))
 
 
 def lines(scan: Scan) -> dict[str, list[tuple[str, int]]]:
@@ -38,6 +40,10 @@ WAYS: dict[str, Any] = {
     "Gemini": lambda text: [{"inlineData": {"mimeType": "text/markdown", "data": base64(text)}}],
     "url-safe, unpadded": lambda text: [urlsafe_b64encode(f"{text}\n~~~???>>>".encode()).decode().rstrip("=")],
     "percent-encoded": lambda text: [f"data:text/plain;base64,{quote(base64(text))}"],
+    "percent-encoded, from the start": lambda text: [
+        f"data:;base64,{quote(base64(f'>>~?>>~?{chr(10)}{text}'), safe='')}"
+    ],
+    "percent-encoded, in lines": lambda text: [f"data:;base64,{quote(in_lines(base64(text), 20), safe='')}"],
     "in lines": lambda text: [in_lines(base64(text))],
     "in lines, in a data URL": lambda text: [f"data:text/plain;base64,{in_lines(base64(text))}\nand"],
     "twice": lambda text: [base64(base64(text))],
@@ -85,6 +91,9 @@ def test_what_follows_a_data_url_in_the_next_row_is_looked_at() -> None:
         (base64(LONG) + "A", "encoded or encrypted data"),
         (base64(f"%PDF-1.4\n{LONG}"), "attachment"),
         (f"data:text/plain;base64,{base64(BYTES)}", "attachment"),
+        (f"data:image/png;base64,{quote(base64(PNG), safe='')}", "attachment"),
+        (f"data:image/jpeg;base64,{quote(base64(JPEG), safe='')}", "attachment"),
+        (f"data:text/plain;base64,{quote(base64(BYTES[200:]), safe='')}", "attachment"),
         (f"data:;base64,{base64(LONG)} data:;base64,{base64(BYTES)}", "attachment"),
         (base64(json.dumps([LONG, base64(BYTES)])), "encoded or encrypted data"),
         (base64("[" * 100_000 + "]" * 100_000), "nested too deep"),
@@ -101,6 +110,18 @@ def test_what_is_short_is_looked_through_as_it_stands_too() -> None:
         assert len(text) < BLOB_LENGTH
         assert beside_blobs(text) == (f"{text}\n{FILLER * 3}", None)
         assert without_blobs(text) == text
+
+
+@pytest.mark.parametrize("before", range(9))
+def test_an_escape_may_be_cut_where_the_first_characters_end(before: int) -> None:
+    text = f"{'x' * before}{'~' * 90}{TIDE}"  # each fourth digit is an escape
+    url = f"data:;base64,{quote(base64(text), safe='')}"
+    assert beside_blobs(url) == (f"{url}\n{text}", None)
+
+
+def test_escapes_of_nothing_are_looked_through_as_they_stand() -> None:
+    for payload in ("%" * 200, "%3D" * 200, "%2" * 200):
+        assert beside_blobs(f"data:;base64,{payload}")[0] == f"data:;base64,{payload}"
 
 
 def test_what_is_long_is_not() -> None:

@@ -289,7 +289,7 @@ async def test_idle_clients_are_closed(engine: Engine, tmp_path: Path, monkeypat
     engine.changed("bob", path)  # wakes the keeper
 
     async def is_closed() -> bool:
-        return engine._clients["ada"].index is None
+        return engine._workers["ada"].index is None
 
     await eventually(is_closed)
     monkeypatch.setattr(engines, "IDLE", 900.0)
