@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 
 from mitmproxy import http
@@ -13,7 +14,14 @@ from memory.body import Body
 from memory.conversations.recall_tool import RecallTool
 from memory.conversations.said import Message, Prepared
 from memory.exchange import Exchange
+from memory.index import NoteIndex
 from memory.note_library import Snapshot
+
+INLINE_BYTES = 64 * 1024
+"""Bodies of at most so much that is new are read and scanned on the event loop, which takes some milliseconds."""
+MOST_INLINE = 512 * 1024
+"""Larger bodies never are, since what looks familiar may be all new: the streams of other flows would stall."""
+MOST_CONNECTIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,10 @@ class Flows:
         self._asked: dict[str, Asked] = {}
         """Exchange -> what it said; only of clients that have a memory."""
         self._offerings: dict[str, Offering] = {}
+        self._sizes: OrderedDict[str, int] = OrderedDict()
+        """Connection of a client -> bytes of the last body that was scanned for it; the longest silent are forgotten first."""
+        self._index: NoteIndex | None = None
+        """That of those scans."""
 
     def begin(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
         self._exchanges.setdefault(flow.id, []).append(exchange)
@@ -84,6 +96,22 @@ class Flows:
 
     def take_body(self, flow: http.HTTPFlow) -> Body | None:
         return self._bodies.pop(flow.id, None)
+
+    def is_quick(self, flow: http.HTTPFlow, size: int) -> bool:
+        """Whether a body is read and scanned at once: one that is small, or hardly longer than the last on its connection.
+
+        Agents send the whole conversation again each turn, and what was there before takes next to no time: less than the
+        two changes of the thread, each of which waits for the interpreter.
+        """
+        before = self._sizes.get(flow.client_conn.id, 0)
+        return size <= INLINE_BYTES or size <= min(before + INLINE_BYTES, MOST_INLINE)
+
+    def was_scanned(self, flow: http.HTTPFlow, size: int) -> None:
+        """Keep how large the body was, for the next on its connection."""
+        self._sizes[flow.client_conn.id] = size
+        self._sizes.move_to_end(flow.client_conn.id)
+        if len(self._sizes) > MOST_CONNECTIONS:
+            self._sizes.popitem(last=False)
 
     def hear(self, exchange: Exchange, heard: Heard) -> None:
         """Keep a request for the stage that remembers it; its body is decoded once, too."""
@@ -109,8 +137,11 @@ class Flows:
         return self._offerings.get(exchange.id)
 
     def scanned_for(self, flow: http.HTTPFlow, notes: Snapshot) -> None:
-        """Keep what notes a request was scanned for: rules are asked about those, and they are withheld."""
+        """Keep what notes a request is scanned for: rules are asked about those, and they are withheld."""
         self._notes[flow.id] = notes
+        if notes.index is not self._index:
+            self._index = notes.index
+            self._sizes.clear()  # all of every body is scanned anew
 
     def notes_of(self, flow: http.HTTPFlow) -> Snapshot | None:
         """None: it was not scanned."""

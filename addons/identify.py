@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from mitmproxy import http
@@ -13,14 +13,12 @@ from addons.conversation_keys import LONGEST_KEY, ConversationKeys
 from addons.destinations import Destinations
 from addons.encodings import EncodingError, decode
 from addons.flows import Flows, Heard
+from addons.headers import plain
 from addons.providers import Provider, ProviderTable, is_address
 from addons.wire import RequestFacts, asks_for_answer, bare_path, lane_of, wire_for
 from memory.body import Body, unreadable
 from memory.exchange import Exchange
 from memory.scan import Scanner
-
-INLINE_BYTES = 64 * 1024
-"""Bodies above this are read and scanned in a thread, so that the streams of other flows do not stall."""
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
@@ -89,7 +87,9 @@ class Identify:
         it would pass unseen. No byte of the request changes; the address is looked up anew.
         """
         request, name = flow.request, flow.client_conn.sni
-        if name and is_address(request.host) and self._providers.find(name, request.port) is not None:
+        if not name or name == request.host or not is_address(request.host):
+            return
+        if self._providers.find(name, request.port) is not None:
             request.data.host = name  # the property would write the Host header
 
     async def request(self, flow: http.HTTPFlow) -> None:
@@ -104,9 +104,7 @@ class Identify:
             if exchange is not None:
                 raw = request.raw_content or b""
                 exchange.request_bytes = len(raw)
-                headers = request.headers
-                encoding, content_type = headers.get("content-encoding", ""), headers.get("content-type", "")
-                await self._describe(flow, exchange, raw, encoding, content_type)
+                await self._describe(flow, exchange, raw, plain(request.headers))
         finally:  # whatever happened, the request goes where it is meant to go
             model = exchange.model if exchange is not None else ""
             place = await self._destinations.decide(provider, model, request.host, request.port)
@@ -121,7 +119,11 @@ class Identify:
         exchange = self._begin(flow, provider)
         message = flow.websocket.messages[-1].content
         exchange.request_bytes = len(message)
-        body = await self._describe(flow, exchange, message)
+        # Its headers are those of the handshake, and say nothing of how a message is encoded.
+        headers = plain(flow.request.headers)
+        headers.pop("content-encoding", None)
+        headers["content-type"] = "application/json"
+        body = await self._describe(flow, exchange, message, headers)
         if asks_for_answer(exchange.protocol, body.outline):
             self._flows.expect_answer(flow, lane_of(body.outline))
         else:
@@ -133,17 +135,17 @@ class Identify:
         flow: http.HTTPFlow,
         exchange: Exchange,
         raw: bytes,
-        encoding: str = "",
-        content_type: str = "application/json",
+        headers: Mapping[str, str],
     ) -> Body:
         """Read what the client sent, and write down what it says of itself."""
+        encoding = headers.get("content-encoding", "")
 
         def understood() -> tuple[Body, RequestFacts, str | None]:
-            body = self._decoded(raw, encoding, content_type)
+            body = self._decoded(raw, encoding, headers.get("content-type", ""))
             self._flows.hand_on(flow, body)
-            return body, *self._understood(flow.request, exchange, body)
+            return body, *self._understood(flow.request.path, headers, exchange, body)
 
-        if len(raw) <= INLINE_BYTES and not encoding:
+        if self._flows.is_quick(flow, len(raw)) and not encoding:
             body, facts, conversation = understood()
         else:  # all at once: each change of the thread takes as long as reading 100 kB that were there before
             body, facts, conversation = await asyncio.to_thread(understood)
@@ -160,9 +162,11 @@ class Identify:
         except EncodingError as error:
             return unreadable(str(error))
 
-    def _understood(self, request: http.Request, exchange: Exchange, body: Body) -> tuple[RequestFacts, str | None]:
+    def _understood(
+        self, path: str, headers: Mapping[str, str], exchange: Exchange, body: Body
+    ) -> tuple[RequestFacts, str | None]:
         """What the request says of itself, and its conversation. Takes long where the first message is long."""
-        facts = wire_for(request.path).read(bare_path(request.path), request.headers, body.outline)
+        facts = wire_for(path).read(bare_path(path), headers, body.outline)
         return facts, self._conversations.key(exchange, facts)
 
     def _next_id(self) -> str:

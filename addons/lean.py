@@ -22,7 +22,6 @@ import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
 from typing import Any
 
 from mitmproxy import ctx
@@ -39,16 +38,43 @@ NEW_OBJECTS = 10_000
 _proxy_logger = logging.getLogger("mitmproxy.proxy.server")
 
 
+class _Known:
+    """Which functions of a chain of addons, and of the parts below them, a hook has: looked for once for each hook."""
+
+    def __init__(self, chain: list[object]) -> None:
+        self.functions: dict[str, list[Callable[..., Any]]] = {}
+        self._chain = list(chain)
+        self._holders: list[tuple[Any, list[object]]] = []
+        """Addons with parts, and those parts."""
+        every = list(chain)
+        for addon in every:  # and those that this adds
+            if (parts := getattr(addon, "addons", None)) is not None:
+                self._holders.append((addon, list(parts)))
+                every += parts
+
+    def is_of(self, chain: list[object]) -> bool:
+        """Whether no addon, and no part of one, came or went."""
+        return self._chain == chain and all(holder.addons == parts for holder, parts in self._holders)
+
+
 class LeanAddons(AddonManager):
     """The same hooks in the same order, with faults isolated for each part of an addon by itself."""
 
+    _known: _Known | None = None
+
     async def trigger_event(self, event: Hook) -> None:
-        with suppress(AddonHalt):
-            for function in self._functions(event):
-                with safecall():
-                    result = function(*event.args())
-                    if inspect.isawaitable(result):
-                        await result
+        if not (functions := self._functions(event)):
+            return
+        args = event.args()
+        for function in functions:
+            try:
+                result = function(*args)
+                if result is not None and inspect.isawaitable(result):
+                    await result
+            except AddonHalt:
+                return
+            except Exception:  # noqa: BLE001 - whatever an addon raises
+                _tell_fault()
 
     def trigger(self, event: Hook) -> None:
         with suppress(AddonHalt):
@@ -58,26 +84,24 @@ class LeanAddons(AddonManager):
                         raise AddonManagerError(f"{event.name} of an addon waits for something, and cannot here")
                     function(*event.args())
 
-    @cached_property
-    def _known(self) -> dict[str, tuple[list[object], list[Callable[..., Any]]]]:
-        """Name of a hook -> all addons and their parts when it was looked for, and what they had."""
-        return {}
-
     def _functions(self, event: Hook) -> list[Callable[..., Any]]:
-        """Looked for anew whenever addons, or parts of one, came or went."""
-        parts = list(self.chain)
-        for addon in parts:  # and those that this adds
-            parts += getattr(addon, "addons", ())
-        known = self._known.get(event.name)
-        if known is not None and known[0] == parts:
-            return known[1]
-        functions: list[Callable[..., Any]] = []
-        for addon in self.chain:
-            with safecall():  # what has the name of a hook need not be a function
-                for _, function in self._iter_hooks(addon, event):
-                    functions.append(function)
-        self._known[event.name] = parts, functions
+        known = self._known
+        if known is None or not known.is_of(self.chain):
+            known = self._known = _Known(self.chain)
+        functions = known.functions.get(event.name)
+        if functions is None:
+            functions = known.functions[event.name] = []
+            for addon in self.chain:
+                with safecall():  # what has the name of a hook need not be a function
+                    for _, function in self._iter_hooks(addon, event):
+                        functions.append(function)
         return functions
+
+
+def _tell_fault() -> None:
+    """In mitmproxy's words, and what it lets through goes through."""
+    with safecall():
+        raise  # noqa: PLE0704 - what is being handled
 
 
 class Lean:

@@ -15,6 +15,8 @@ from mitmproxy import http
 from mitmproxy.proxy.layers.http import HttpStream, SendHttp
 from mitmproxy.proxy.layers.http._events import ResponseProtocolError
 
+from addons.headers import has
+
 
 class Limits:
     """While it runs, mitmproxy's `body_size_limit` holds only for requests that `applies_to` accepts."""
@@ -28,7 +30,7 @@ class Limits:
         applies_to = self._applies_to
 
         def check_body_size(stream: HttpStream, request: bool) -> Generator[Any, Any, bool]:
-            if not request or not applies_to(stream.flow.request):
+            if not request or _was_checked(stream) or not applies_to(stream.flow.request):
                 return False
             return (yield from _in_our_words(original(stream, request)))
 
@@ -39,6 +41,14 @@ class Limits:
         if self._original is not None:
             HttpStream.check_body_size = self._original  # type: ignore[method-assign]
             self._original = None
+
+
+def _was_checked(stream: HttpStream) -> bool:
+    """Whether a body that arrives has said before how long it is: it can be no longer. It would be asked for each piece."""
+    if not stream.request_body_buf:
+        return False
+    headers = stream.flow.request.headers
+    return has(headers, "content-length") and not has(headers, "transfer-encoding")
 
 
 def _in_our_words(commands: Generator[Any, Any, bool]) -> Generator[Any, Any, bool]:

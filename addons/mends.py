@@ -9,6 +9,7 @@
 - A client that speaks HTTP/2 to a server of HTTP/1.1 gets five answers at a time, and its sixth request waits for one of
   them to end. Here as many as the client may have streams.
 - A server's reset is called one by the client.
+- Head and body go out one after the other, which costs time (`one_piece.py`).
 - A compressed message on a WebSocket may become as large as it likes. Here the connection is closed beyond 64 MiB.
 
 None of it is public API: tests/addons/test_mends.py notices when it changes.
@@ -33,7 +34,7 @@ from h11 import EndOfMessage
 from h11._readers import ChunkedReader
 from mitmproxy.connection import ConnectionState
 from mitmproxy.proxy import events
-from mitmproxy.proxy.layers.http import _http1
+from mitmproxy.proxy.layers.http import HttpStream, _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import ErrorCode, RequestTrailers, ResponseProtocolError, ResponseTrailers
 from mitmproxy.proxy.layers.http._http1 import Http1Client, Http1Server
@@ -42,6 +43,8 @@ from mitmproxy.proxy.server import ConnectionHandler
 from wsproto import extensions
 from wsproto.extensions import PerMessageDeflate
 from wsproto.frame_protocol import CloseReason, FrameDecoder, FrameProtocol
+
+from addons.one_piece import in_one_piece, telling_what_follows
 
 type Steps[T] = Generator[Any, Any, T]
 
@@ -66,7 +69,8 @@ class Mends:
     def running(self) -> None:
         self._replace(_http1, "ChunkedReader", WithoutTrailers)
         for side in (Http1Client, Http1Server):
-            self._replace(side, "send", _send_no_trailers(side.send))
+            self._replace(side, "send", in_one_piece(_send_no_trailers(side.send)))
+        self._replace(HttpStream, "start_response_stream", telling_what_follows(HttpStream.start_response_stream))
         self._replace(Http1Client, "read_headers", _skip_interim_answers(Http1Client.read_headers))
         self._replace(ConnectionHandler, "__init__", _dial_more(ConnectionHandler.__init__))
         # To h2 a connection is closed by GOAWAY, and what still comes on it an error.

@@ -15,7 +15,6 @@ from mitmproxy import http
 
 from addons.faults import traced
 from addons.flows import Flows
-from addons.identify import INLINE_BYTES
 from addons.record import Carried
 from memory.body import Body
 from memory.exchange import Exchange, Scan
@@ -90,7 +89,7 @@ class ScanRequests:
                 return STILL_READING
             snapshot = self._library.snapshot
             self._flows.scanned_for(flow, snapshot)
-            found = await self._find(snapshot.index, body)
+            found = await self._find(flow, snapshot.index, body)
         except Exception as error:  # noqa: BLE001 - observation fails open, and shows it
             logger.error("A request could not be scanned: %s", traced(error))  # noqa: TRY400 - without its message
             self.failures.append(f"A request was not scanned: {type(error).__name__}")
@@ -107,7 +106,10 @@ class ScanRequests:
                     await self._library.scan()
         return self._library.snapshot.loaded_at is not None
 
-    async def _find(self, index: NoteIndex, body: Body) -> Scan:
-        if body.size <= INLINE_BYTES:
-            return self._scanner.scan(index, body)
-        return await asyncio.to_thread(self._scanner.scan, index, body)
+    async def _find(self, flow: http.HTTPFlow, index: NoteIndex, body: Body) -> Scan:
+        if self._flows.is_quick(flow, body.size):
+            found = self._scanner.scan(index, body)
+        else:
+            found = await asyncio.to_thread(self._scanner.scan, index, body)
+        self._flows.was_scanned(flow, body.size)
+        return found

@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from mitmproxy import http
@@ -21,6 +21,7 @@ from addons.conversation_keys import ConversationKeys
 from addons.encodings import Decoder, EncodingError
 from addons.faults import traced
 from addons.flows import Flows
+from addons.headers import plain
 from addons.wire import lane_of, wire_for
 from addons.wire.answer import Answer, AnswerParts
 from addons.wire.streams import AnswerReader
@@ -38,7 +39,7 @@ type OnAnswer = Callable[[http.HTTPFlow, Exchange, Answer], None]
 class Listener:
     """Reads the copy of one answer. `feed` and `close` never raise: what goes wrong is told to `failed`, once."""
 
-    def __init__(self, parts: AnswerParts, headers: http.Headers, limit: int) -> None:
+    def __init__(self, parts: AnswerParts, headers: Mapping[str, str], limit: int) -> None:
         self._decoder = Decoder(headers.get("content-encoding", ""), limit)
         self._parts = parts
         self._reader = AnswerReader(parts, headers.get("content-type", ""))
@@ -110,10 +111,11 @@ class Tap:
             return
         if exchange.decision.action == "block":
             return
-        listener = self._listen(flow)
+        headers = plain(flow.response.headers)
+        listener = self._listen(flow, headers)
         is_recorded = listener is not None and self._flows.asked_of(exchange) is not None
-        length = _length_of(flow.response.headers) if is_recorded else None
-        if length is not None and INLINE_BYTES < length <= self._largest_answer and _is_document(flow.response.headers):
+        length = _length_of(headers) if is_recorded else None
+        if length is not None and INLINE_BYTES < length <= self._largest_answer and _is_document(headers):
             return  # it is read in a thread, and nothing of it may be passed on before
 
         def tee(chunk: bytes) -> bytes:
@@ -129,12 +131,11 @@ class Tap:
 
         flow.response.stream = tee
 
-    def _listen(self, flow: http.HTTPFlow) -> Listener | None:
-        assert flow.response
+    def _listen(self, flow: http.HTTPFlow, headers: Mapping[str, str]) -> Listener | None:
         parts = wire_for(flow.request.path).answer()
         if parts is None:
             return None
-        listener = self._listeners[flow.id] = Listener(parts, flow.response.headers, self._largest_answer)
+        listener = self._listeners[flow.id] = Listener(parts, headers, self._largest_answer)
         return listener
 
     async def response(self, flow: http.HTTPFlow) -> None:
@@ -206,12 +207,12 @@ def _read_whole(listener: Listener, body: bytes) -> Answer | None:
     return listener.close()
 
 
-def _length_of(headers: http.Headers) -> int | None:
+def _length_of(headers: Mapping[str, str]) -> int | None:
     """The bytes that the answer says it has."""
     length = headers.get("content-length", "")
     return int(length) if length.isascii() and length.isdecimal() else None
 
 
-def _is_document(headers: http.Headers) -> bool:
-    kind: str = headers.get("content-type", "").partition(";")[0]
+def _is_document(headers: Mapping[str, str]) -> bool:
+    kind = headers.get("content-type", "").partition(";")[0]
     return kind.strip().lower() == "application/json"

@@ -252,7 +252,8 @@ def _changed(earlier: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _carried(said: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(_storable(note["id"]), said["id"]) for note in said.get("notes", ())]
+    identifier = said["id"]
+    return [(_storable(note["id"]), identifier) for note in said.get("notes", ())]
 
 
 def _insert(connection: sqlite3.Connection, into: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -265,4 +266,4 @@ def _insert(connection: sqlite3.Connection, into: str, rows: Sequence[tuple[Any,
 
 def _storable(text: str) -> str:
     """Lone halves of surrogate pairs, which come in names of files and of models, are no UTF-8: they are spelt out."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -197,6 +197,10 @@ class Exchange:
     status: int | None = None
     outcome: Outcome | None = None
     finished_at: datetime | None = None
+    _shown: tuple[tuple[Sighting, ...], list[dict[str, Any]]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+    """Sightings, and they as JSON."""
 
     @property
     def shared(self) -> tuple[Sighting, ...]:
@@ -204,7 +208,10 @@ class Exchange:
         return (self.left or self.scan).sightings
 
     def to_json(self) -> dict[str, Any]:
-        """The activity entry of design.md. It holds no text of the request."""
+        """The activity entry of design.md. It holds no text of the request.
+
+        It is asked for several times, and may hold hundreds of notes: those are the same list each time, not to be changed.
+        """
         return {
             "id": self.id,
             "startedAt": timestamp(self.started_at),
@@ -217,7 +224,7 @@ class Exchange:
             "to": self.to,
             "askedTo": self.asked_to or self.to,
             "sentTo": [one.to_json() for one in self.sent_to],
-            "notes": [sighting.to_json() for sighting in self.scan.sightings],
+            "notes": self._notes_json(),
             "decision": self.decision.to_json(),
             "scan": self.scan.to_json(),
             "usage": self.usage.to_json(),
@@ -227,6 +234,12 @@ class Exchange:
             "outcome": self.outcome,
             "sideRequest": self.side_request,
         }
+
+    def _notes_json(self) -> list[dict[str, Any]]:
+        sightings = self.scan.sightings
+        if self._shown is None or self._shown[0] is not sightings:
+            self._shown = sightings, [sighting.to_json() for sighting in sightings]
+        return self._shown[1]
 
 
 def timestamp(moment: datetime) -> str:

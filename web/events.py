@@ -14,6 +14,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 from aiohttp import web
 
 from web.errors import Refusal
@@ -187,8 +188,11 @@ class EventHub:
         return b"\n" + b"".join(chunk for count, chunk in self._ring if count > int(number))
 
     def _event(self, kind: str, data: dict[str, Any]) -> bytes:
-        text = json.dumps(data, separators=(",", ":"))
-        return f"id: {self.boot}-{self.published}\nevent: {kind}\ndata: {text}\n\n".encode()
+        try:
+            text = orjson.dumps(data)
+        except TypeError:  # half of a surrogate pair
+            text = json.dumps(data, separators=(",", ":")).encode()
+        return b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (self.boot.encode(), self.published, kind.encode(), text)
 
     async def _write(self, response: web.StreamResponse, reader: _Reader, chunk: bytes) -> None:
         reader.writing = True

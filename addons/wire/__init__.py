@@ -35,7 +35,9 @@ class Wire(Protocol):
         """Whether a request to this path speaks this protocol. Here and in `read` it is a `bare_path`."""
 
     def read(self, path: str, headers: Mapping[str, str], body: Any) -> RequestFacts:
-        """What a request says of itself. `body` is decoded JSON of any shape: a wrong shape gives empty facts."""
+        """What a request says of itself. `headers` are by names in lower case. `body` is decoded JSON of any shape: a wrong
+        shape gives empty facts.
+        """
 
     def content(self, path: str, body: Any) -> RequestContent:
         """What a request says to the model. A wrong shape gives empty content."""

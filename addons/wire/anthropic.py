@@ -27,11 +27,11 @@ class AnthropicMessages:
         return path.endswith(("/v1/messages", "/v1/messages/count_tokens"))
 
     def read(self, path: str, headers: Mapping[str, str], body: Any) -> RequestFacts:
+        conversation = header(headers, "x-claude-code-session-id") or _session_of(text_of(body, "metadata", "user_id"))
         return RequestFacts(
             model=text_of(body, "model") or "",
-            conversation=header(headers, "x-claude-code-session-id")
-            or _session_of(text_of(body, "metadata", "user_id")),
-            opening=first_of_role(member(body, "messages")),
+            conversation=conversation,
+            opening=None if conversation else first_of_role(member(body, "messages")),
             side_request=path.endswith("/count_tokens") or asks_aside(headers, body),
         )
 

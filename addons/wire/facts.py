@@ -16,7 +16,9 @@ class RequestFacts:
     conversation: str | None = None
     """The client's own key of the conversation; None: it gives none."""
     opening: str | None = None
-    """The first message as canonical JSON: what tells conversations apart where the client gives no key."""
+    """The first message as canonical JSON: what tells conversations apart where the client gives no key. None: it does, or there
+    is no message. It may be long, and has to be decoded for this.
+    """
     previous: str | None = None
     """The id of the answer that this request goes on from, instead of repeating what came before it."""
     continues: bool = False

@@ -27,11 +27,11 @@ class Gemini:
     def read(self, path: str, headers: Mapping[str, str], body: Any) -> RequestFacts:
         named = path.rpartition("/models/")[2].partition(":")[0] if "/models/" in path else ""
         inner = _request(body)
-        contents = member(inner, "contents")
+        contents, conversation = member(inner, "contents"), text_of(inner, "session_id")
         return RequestFacts(
             model=named or (text_of(body, "model") or text_of(inner, "model") or "").removeprefix("models/"),
-            conversation=text_of(inner, "session_id"),
-            opening=first_of_role(contents) or _roleless(contents),
+            conversation=conversation,
+            opening=None if conversation else first_of_role(contents) or _roleless(contents),
             side_request=path.endswith(":countTokens") or _gemini_cli_aside(path, headers),
         )
 

@@ -41,7 +41,7 @@ class OpenAIResponses:
         return RequestFacts(
             model=text_of(body, "model") or "",
             conversation=conversation,
-            opening=text_of(given) or first_of_role(given),
+            opening=None if conversation else text_of(given) or first_of_role(given),
             previous=previous,
             continues=previous is not None or kept is not None,
             side_request=not path.endswith("/responses") or _codex_aside(headers, body),

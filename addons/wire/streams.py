@@ -69,7 +69,8 @@ class AnswerReader:
         if self._broken:
             return replace(answer, complete=False)
         # Of an answer that was not understood nobody can tell whether it was over.
-        return replace(answer, cut=self._is_stream() and not self._parts.done and answer != Answer())
+        is_cut = self._is_stream() and not self._parts.done and answer != Answer()
+        return replace(answer, cut=True) if is_cut else answer
 
     def _is_stream(self) -> bool:
         """Whether it says itself where it ends. What is no JSON may be anything, an HTML page too."""

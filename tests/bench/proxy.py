@@ -93,6 +93,7 @@ def both_proxies(runner: asyncio.Runner, seed: int, respond: Respond | None = No
         config = {
             "memory": {"sources": [{"name": "vault", "type": "markdown", "path": str(work / "vault")}]},
             "providers": [{"name": "anthropic", "connect_to": f"https://127.0.0.1:{upstream.port}"}],
+            "proxy": {"listen": "127.0.0.1:0"},  # the bare one reads this too, and needs a port of its own
         }
         try:
             with SuiteProcess(work, config, trust=authority.authority) as suite:
