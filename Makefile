@@ -50,7 +50,8 @@ $(PYTHON):
 	for candidate in python3.12 python3.13 python3.14 python3 python; do \
 	  if command -v $$candidate >/dev/null 2>&1 && \
 	     $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1; then \
-	    echo "Making $(VENV) with $$($$candidate --version)"; exec $$candidate -m venv $(VENV); \
+	    echo "Making $(VENV) with $$($$candidate --version)"; \
+	    $$candidate -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; exit 0; \
 	  fi; \
 	done; \
 	if command -v uv >/dev/null 2>&1; then exec uv venv --seed --python 3.12 $(VENV); fi; \

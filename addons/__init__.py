@@ -28,8 +28,9 @@
 
 Each stage takes the `Exchange` from `flows.py` and adds to it. What they use stands beside them: `providers.py` (who
 serves models, and where), `destinations.py` (local or cloud, and the address to dial), `wire/` (one file per protocol),
-`clients.py`, `encodings.py`, `case.py` (one request before the rules), `withhold.py` (redacts), `gateway.py` (sends to
-targets), `sessions.py` (over which connections), `loop/` (searches inside a conversation), `compaction.py` (what may be
-summarised, and by whom). `stages.py` builds them in this order, and `suite.py` all that they and the dashboard share, from
-`config.py` (`makers.py`, `note_sources.py`); `launcher.py` starts it, `cli.py` is the command, `demo/` shows it.
+`clients.py`, `encodings.py`, `headers.py`, `one_piece.py` (how a message goes out), `case.py` (one request before the
+rules), `withhold.py` (redacts), `gateway.py` (sends to targets), `sessions.py` (over which connections), `loop/`
+(searches inside a conversation), `compaction.py` (what may be summarised, and by whom). `stages.py` builds them in this
+order, and `suite.py` all that they and the dashboard share, from `config.py` (`makers.py`, `note_sources.py`);
+`launcher.py` starts it, `cli.py` is the command, `demo/` shows it.
 """

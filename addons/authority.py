@@ -44,8 +44,12 @@ class State:
 class Authority:
     """Looks at the files when they changed, and remembers what it saw."""
 
-    def __init__(self, certificates: Certificates, *, bundles: Sequence[Path] = SYSTEM_BUNDLES) -> None:
+    def __init__(
+        self, certificates: Certificates, *, bundles: Sequence[Path] = SYSTEM_BUNDLES, config: Path | None = None
+    ) -> None:
+        """`config` is the file that commands have to name."""
         self.certificates = certificates
+        self._config = config
         self._bundles = bundles
         self._seen: tuple[Stamp, State] | None = None
 
@@ -62,7 +66,7 @@ class Authority:
             "made": state.made,
             "validUntil": state.valid_until,
             "systemTrusts": state.trusted,
-            "problem": state.problem and with_program(state.problem),
+            "problem": state.problem and with_program(state.problem, self._config),
         }
 
     def _look(self) -> State:

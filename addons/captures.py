@@ -43,7 +43,7 @@ def read_capture(file: Path) -> list[Captured]:
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise CaptureError(f"{file}: {error.strerror}") from error
+        raise CaptureError(f"{file} cannot be read ({error.strerror}): name a file with a request") from error
     if _FLOW_FILE.match(data):
         try:
             return list(_from_flows(data))

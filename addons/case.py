@@ -40,7 +40,7 @@ class Case:
     """What a person said when they were asked; None: nobody was."""
 
     def judged(self, **known: object) -> Decision:
-        return self.judge(held=self.held, **known)
+        return self.judge(held=self.held, **known) if self.held else self.judge(**known)
 
     def unreachable(self, **known: object) -> Decision:
         """Where it can be led nowhere else."""

@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import ssl
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,10 +52,28 @@ def ensure_certificates(state: Path, *, key_bits: int = KEY_BITS) -> Certificate
     state.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder alone
     certificates.folder.mkdir(mode=0o700, exist_ok=True)
     if not (certificates.folder / CA).exists():
-        CertStore.create_store(certificates.folder, BASENAME, key_bits)
+        try:
+            CertStore.create_store(certificates.folder, BASENAME, key_bits)
+        except OSError:  # half of it would be a damaged one
+            (certificates.folder / CA).unlink(missing_ok=True)
+            raise
     CertStore.from_files(certificates.folder / CA, certificates.folder / f"{BASENAME}-dhparam.pem")
     write_bundle(certificates.folder)
     return certificates
+
+
+def check_authority(certificates: Certificates) -> None:
+    """Raises OSError and ValueError where the proxy could do nothing with the authority's file. It may be missing."""
+    from cryptography import x509  # noqa: PLC0415 - it takes a while to load, and `mitmemory env` does without
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - as above
+
+    try:
+        pem = (certificates.folder / CA).read_bytes()
+    except FileNotFoundError:
+        return
+    x509.load_pem_x509_certificates(pem)
+    with suppress(TypeError):  # the key has a password, which is an option of mitmproxy's
+        serialization.load_pem_private_key(pem, None)
 
 
 def certificates_in(file: Path) -> set[bytes]:
@@ -80,6 +99,11 @@ def write_bundle(confdir: Path) -> None:
     if bundle.exists() and bundle.read_bytes() == wanted:
         return
     unfinished = bundle.with_name(f"{BUNDLE}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(wanted)
-    unfinished.replace(bundle)
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(wanted)
+        unfinished.replace(bundle)
+    except OSError:
+        unfinished.unlink()
+        raise

@@ -10,12 +10,12 @@ in which Ctrl-C shall be no traceback either.
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,29 +24,52 @@ from addons.exits import FAILED, INTERRUPTED, OK, WRONG_INPUT
 if TYPE_CHECKING:
     from addons.config import Config
 
+OUTPUT_FAULTS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What a stream says that cannot be written to: a full disk, for the most part."""
 SHELLS = ("bash", "zsh", "fish", "powershell")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     try:
+        _open_streams()
         return _main(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would hit the way out
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter's last flush fails again
+        _drop_output()
+        return FAILED
+    except OSError as error:
+        if error.filename is not None or error.errno not in OUTPUT_FAULTS:
+            raise
+        _drop_output()
+        print(f"mitmemory: the output cannot be written ({error.strerror})", file=sys.stderr)
         return FAILED
 
 
+def _open_streams() -> None:
+    """Python leaves out those that were closed by whoever started it, as `>&-` in a shell does."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - until the end
+
+
+def _drop_output() -> None:
+    """Or the interpreter's last flush would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _main(given: list[str]) -> int:
+    from addons.program import with_program  # noqa: PLC0415
+
     given, rest = _split(given)
     parser = make_parser()
     options = parser.parse_args(given)
     if rest and options.command not in {"run", "with"}:
         parser.error(f"{options.command} takes nothing after --")
     if options.command == "with" and not rest:
-        parser.error("name the program after --, like: mitmemory with -- claude")
+        parser.error(with_program("name the program after --, like `mitmemory with -- claude`"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a file's name may hold what the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
@@ -87,6 +110,8 @@ def _dispatch(options: argparse.Namespace, rest: list[str]) -> int:
 def make_parser() -> argparse.ArgumentParser:
     from importlib import metadata  # noqa: PLC0415
 
+    from addons.program import with_program  # noqa: PLC0415
+
     parser = argparse.ArgumentParser(
         prog="mitmemory", description="See which of your own notes your AI tools send to which model."
     )
@@ -98,7 +123,9 @@ def make_parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("run", parents=[configured], help="start proxy, inspector and dashboard")
     command.add_argument("--no-inspector", action="store_true", help="without mitmweb")
-    command.epilog = "What follows -- goes to mitmproxy, for example: mitmemory run -- --set ssl_insecure=true"
+    command.epilog = with_program(
+        "What follows -- goes to mitmproxy, for example: `mitmemory run -- --set ssl_insecure=true`"
+    )
 
     command = commands.add_parser("demo", help="show it on a sample vault, with a scripted model, without a key")
     command.add_argument("--once", action="store_true", help="play it once, print a summary, end")
@@ -121,10 +148,10 @@ def make_parser() -> argparse.ArgumentParser:
         "with",
         parents=[configured],
         help="run a program whose requests go through the proxy",
-        usage="mitmemory with [-h] [--config FILE] [--client NAME] -- COMMAND ...",
+        usage="%(prog)s [-h] [--config FILE] [--client NAME] -- COMMAND ...",
     )
     command.add_argument("--client", metavar="NAME", help=client_help)
-    command.epilog = "For example: mitmemory with -- claude"
+    command.epilog = with_program("For example: `mitmemory with -- claude`")
 
     commands.add_parser("link", parents=[configured], help="print a new link to the dashboard of the running suite")
 
@@ -173,24 +200,9 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def run(config: Config, flags: Sequence[str], *, inspector: bool) -> int:
-    from rich.console import Console  # noqa: PLC0415
+    from addons import run_command  # noqa: PLC0415
 
-    from addons.greeting import greet  # noqa: PLC0415
-    from addons.launcher import FlagError, launch  # noqa: PLC0415
-    from addons.makers import StartError  # noqa: PLC0415
-
-    if not inspector:
-        config = replace(config, proxy=replace(config.proxy, inspector=None))
-    console = Console()
-    try:
-        launch(config, lambda running, _end: greet(running, console), flags=flags)
-    except FlagError as error:
-        print(f"mitmemory: after --: {error}", file=sys.stderr)
-        return WRONG_INPUT
-    except StartError as error:
-        print(f"mitmemory: {error}", file=sys.stderr)
-        return FAILED
-    return OK
+    return run_command.run(config, flags, inspector=inspector)
 
 
 def demo(*, once: bool) -> int:

@@ -21,6 +21,7 @@ from addons.exits import FAILED, OK, WRONG_INPUT
 from addons.makers import make_rules
 from addons.note_sources import make_library
 from addons.providers import ProviderTable
+from addons.remembered_client import NotRememberedError, remembered_client
 from addons.suite_api import ApiError, SuiteApi, running_api
 from memory.conversations.compaction import Compacted, Compactor
 from memory.conversations.engine import Engine
@@ -41,10 +42,10 @@ class _WrongError(Exception):
 def compact(config: Config, client: str, session: str | None, *, again: bool) -> int:
     """`session` None: every one that is over, and with `again` those that are summarised already, too."""
     try:
-        slug = _slug(config, client)
+        slug = remembered_client(config, client).slug
         api = running_api(config)
         failures = _through(api, slug, session, again) if api else asyncio.run(_alone(config, slug, session, again))
-    except _WrongError as error:
+    except (_WrongError, NotRememberedError) as error:
         print(f"mitmemory: {error}", file=sys.stderr)
         return WRONG_INPUT
     except (ApiError, InUseError, DamagedError) as error:
@@ -54,15 +55,6 @@ def compact(config: Config, client: str, session: str | None, *, again: bool) ->
         print(f"mitmemory: {config.conversations_directory} cannot be used ({error.strerror})", file=sys.stderr)
         return FAILED
     return FAILED if failures else OK
-
-
-def _slug(config: Config, name: str) -> str:
-    for client in config.clients:
-        if name in {client.slug, client.name}:
-            if not client.memory_enabled:
-                raise _WrongError(f"{name} has no memory: set memory_enabled for it")
-            return client.slug
-    raise _WrongError(f"the configuration names no client {name}")
 
 
 def _through(api: SuiteApi, client: str, session: str | None, again: bool) -> int:

@@ -57,6 +57,7 @@ __all__ = [
     "TargetConfig",
     "TokensConfig",
     "Upstream",
+    "config_to_name",
     "default_state",
     "find_config",
     "load_config",
@@ -77,6 +78,18 @@ def shipped_config() -> Path:
     """The default that is shipped: in an installed package beside this module, else the one of the repository."""
     packaged = Path(__file__).with_name("mitm.yaml")
     return packaged if packaged.is_file() else Path(__file__).parent.with_name("mitm.yaml")
+
+
+def config_to_name(file: Path | None) -> Path | None:
+    """The file, where commands use it only if they name it; None: they find it in whatever folder they are started."""
+    if file is None:
+        return None
+    try:
+        kept = default_state() / "mitm.yaml"
+    except ValueError:
+        return file.absolute()
+    found = kept if kept.is_file() else shipped_config()
+    return None if os.path.realpath(file) == os.path.realpath(found) else file.absolute()
 
 
 def load_config(path: Path | None = None) -> Config:

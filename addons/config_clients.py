@@ -12,6 +12,7 @@ from addons.config_listeners import Listeners
 from addons.config_model import ReverseConfig
 from addons.config_reader import Section, Value, entries
 from addons.config_values import Address, parse_listen, parse_upstream
+from addons.program import with_program
 from addons.providers import ProviderTable
 
 MODES: tuple[ClientMode, ...] = get_args(ClientMode.__value__)
@@ -131,7 +132,7 @@ class ClientReader:
 
     def _api_key(self, value: Value) -> str | None:
         """Its text is in no fault: it may be the API key itself."""
-        mend = "write what `mitmemory hmac` prints for it"
+        mend = with_program("write what `mitmemory hmac` prints for it")
         if not value.is_text or not _HMAC.fullmatch(str(value.node.value)):
             value.fault("it is no HMAC of an API key, and the key itself does not belong here", mend)
             return None

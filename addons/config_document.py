@@ -76,7 +76,7 @@ def read_text(path: Path) -> str:
         with path.open("rb") as stream:
             data = stream.read(MOST_BYTES + 1)
     except FileNotFoundError:
-        fault = Fault(str(path), None, "", "there is no such file", "check the path, or leave `--config` out")
+        fault = Fault(str(path), None, "", "there is no such file", "check the path, or leave it out")
         raise ConfigError([fault]) from None
     except OSError as error:
         fault = Fault(str(path), None, "", f"it cannot be read ({error.strerror})", "name a file that you may read")

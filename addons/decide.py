@@ -221,7 +221,9 @@ class Decide:
             return await self._withhold(raw, headers, notes.index, redactions)
 
         return Case(
-            lambda **known: judge(rules, replace(request, **known), sightings, facts), withhold, dict(self.targets)
+            lambda **known: judge(rules, replace(request, **known) if known else request, sightings, facts),
+            withhold,
+            dict(self.targets),
         )
 
     def _facts_of(self, notes: NoteMap | None) -> NotesFacts:

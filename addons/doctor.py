@@ -11,9 +11,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from addons import doctor_checks as checks
@@ -26,12 +24,14 @@ from addons.notes_command import load_notes
 from addons.program import with_program
 from addons.providers import ProviderTable
 
-_MARKS = {"fine": Text("ok", "green"), "note": Text("note", "yellow"), "wrong": Text("wrong", "bold red")}
+_MARKS = {"fine": ("ok", "green"), "note": ("note", "yellow"), "wrong": ("wrong", "bold red")}
+_MARK_WIDTH = 7
+_NAME_WIDTH = 15
 
 
 def doctor(file: Path | None, *, as_json: bool) -> int:
     """Exit 0 if nothing is wrong, else 1. A configuration with faults is shown, and then nothing that depends on it."""
-    found = [replace(check, mend=with_program(check.mend)) for check in _checks(file)]
+    found = [replace(check, mend=with_program(check.mend, file)) for check in _checks(file)]
     if as_json:
         print(json.dumps({"checks": [asdict(check) for check in found]}))
     else:
@@ -79,9 +79,13 @@ def _suite(config: Config) -> Iterator[Check]:
 
 
 def _print(found: list[Check], console: Console) -> None:
-    table = Table("", "", "found", "what to do", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    # Never wrapped: what is to be done is often to be pasted.
     for check in found:
-        table.add_row(_MARKS[check.state], Text(check.name), Text(check.found, overflow="fold"), Text(check.mend))
-    console.print(table)
+        mark, style = _MARKS[check.state]
+        line = Text.assemble((f"{mark:<{_MARK_WIDTH}}", style), f"{check.name:<{_NAME_WIDTH}} {check.found}")
+        console.print(line, soft_wrap=True)
+        if check.mend:
+            console.print(Text(f"{'':<{_MARK_WIDTH}}mend: {check.mend}"), soft_wrap=True)
+    console.print()
     wrong = sum(check.state == "wrong" for check in found)
     console.print("Nothing is wrong." if not wrong else f"{wrong} to mend.", highlight=False)

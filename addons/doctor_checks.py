@@ -39,10 +39,18 @@ PROBED_HOST = "api.anthropic.com"
 
 
 _MENDS = {
+    "markdown": "correct its `path` in mitm.yaml, or make it readable",
+    "knowledge_graph": "correct its `path` in mitm.yaml, or make it readable",
     "claude_code": "use Claude Code once, or set `path` of this source in mitm.yaml",
+    "conversations": "make it readable, or restore it",
+}
+_OWN_MEND = "mend its class, or its `type` and `path` in mitm.yaml"
+"""For a class of the user's own."""
+_EMPTY_MENDS = {
+    "markdown": "look at its `path`, `exclude` and `extensions`",
     "conversations": "switch on the memory of a client, or take this source out of mitm.yaml",
 }
-"""For sources in error that need no `path`."""
+"""For sources without a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +105,7 @@ def ports(config: Config, suite: Presence | None) -> Check:
     except StartError as error:
         found, _, mend = str(error).partition(": ")
         return Check("Ports", "wrong", f"{found}; it is no suite of ours", mend)
-    return Check("Ports", "note", "free; no suite runs", "start one: `mitmemory run`")
+    return Check("Ports", "note", "free; no suite runs", "start one with `mitmemory run`")
 
 
 def state(folder: Path) -> Check:
@@ -166,9 +174,10 @@ def sources(snapshot: Snapshot) -> Iterator[Check]:
         if not source.enabled:
             yield Check(name, "note", "switched off")
         elif source.error:
-            yield Check(name, "wrong", source.error, _MENDS.get(source.kind, "correct its `path` in mitm.yaml"))
+            yield Check(name, "wrong", source.error, _MENDS.get(source.kind, _OWN_MEND))
         elif not source.notes:
-            yield Check(name, "wrong", "it holds no note", "look at its `path`, `exclude` and `extensions`")
+            mend = _EMPTY_MENDS.get(source.kind, "look at its `path` and `exclude`")
+            yield Check(name, "note" if source.kind == "conversations" else "wrong", "it holds no note", mend)
         else:
             yield Check(name, "fine", f"{source.notes:,} note{'' if source.notes == 1 else 's'}")
 

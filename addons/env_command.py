@@ -12,14 +12,15 @@ from pathlib import Path
 from addons.certificates import KEY_BITS, Certificates, ensure_certificates
 from addons.client_states import PROGRAMS, mcp_command, remembers_inside
 from addons.clients import hmac_of
-from addons.config import Config
+from addons.config import Config, config_to_name
 from addons.config_values import parse_listen
 from addons.env import SHELLS, ClientError, Shell, program_of, render, variables, way_for
 from addons.env_system import system_commands
 from addons.exits import FAILED, OK, WRONG_INPUT
 from addons.own_key import load_or_make_key
 from addons.presence import Presence, config_name, running_suites
-from addons.program import program_name
+from addons.program import config_flag, program_name, quoted
+from addons.state_folder import unusable
 from web.mcp_lines import stdio_lines
 
 
@@ -39,7 +40,7 @@ def env(config: Config, *, shell: Shell | None, client: str | None, system: bool
     except ClientError as error:
         return _wrong(str(error))
     except OSError as error:
-        return _failed(f"{error.filename} cannot be used ({error.strerror}): set state to another directory")
+        return _failed(unusable(error, config.state))
     except ValueError:
         return _failed(f"the authority in {config.state / 'mitmproxy'} is damaged: remove that folder for a new one")
     if system:
@@ -49,7 +50,7 @@ def env(config: Config, *, shell: Shell | None, client: str | None, system: bool
     print(render(chosen, variables(way, certificates, os.environ)), end="")
     print("".join(f"# {line}\n" for line in memory_lines(config, client)), end="")
     if sys.stdout.isatty():
-        print(_HOW[chosen].format(program_name()), file=sys.stderr)
+        print(_HOW[chosen].format(_typed(config, shell, client)), file=sys.stderr)
     return OK
 
 
@@ -77,7 +78,7 @@ def show_hmac(config: Config) -> int:
     try:
         secret = load_or_make_key(config.state)
     except OSError as error:
-        return _failed(f"{error.filename} cannot be used ({error.strerror}): set state to another directory")
+        return _failed(unusable(error, config.state))
     except ValueError as error:
         return _failed(str(error))
     try:
@@ -119,11 +120,19 @@ def _shell_of(path: str) -> Shell:
     return next((shell for shell in SHELLS if name in {shell, {"powershell": "pwsh"}.get(shell)}), "bash")
 
 
+def _typed(config: Config, shell: Shell | None, client: str | None) -> str:
+    """The command as it was given, so far as it says what is to be set."""
+    given = f" --shell {shell}" if shell else ""
+    if client:
+        given += f" --client {quoted(client)}"
+    return f"{program_name()} env{config_flag(config_to_name(config.file))}{given}"
+
+
 _HOW: dict[Shell, str] = {
-    "bash": '# Set them with: eval "$({} env)"',
-    "zsh": '# Set them with: eval "$({} env)"',
-    "fish": "# Set them with: {} env | source",
-    "powershell": "# Set them with: {} env | Out-String | Invoke-Expression",
+    "bash": '# Set them with: eval "$({})"',
+    "zsh": '# Set them with: eval "$({})"',
+    "fish": "# Set them with: {} | source",
+    "powershell": "# Set them with: {} | Out-String | Invoke-Expression",
 }
 
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 from rich.console import Console
 
+from addons.config import config_to_name
+from addons.config_writing import ConfigFile
 from addons.env import NO_PROXY
 from addons.launcher import Running
 from addons.program import with_program
@@ -65,16 +67,22 @@ def _listeners(running: Running) -> list[str]:
 
 def _another(running: Running) -> str:
     """What prints another link: without a state directory no command finds this suite."""
-    return "each start" if running.announcement is None else with_program("`mitmemory link`")
+    if running.announcement is None:
+        return "each start"
+    return with_program("`mitmemory link`", config_to_name(running.suite.config.file))
 
 
 def _notes(running: Running) -> str:
     config = running.suite.config
-    where = config.file or "mitm.yaml"
     if not config.memory.sources:
+        if config.file is None:
+            return "no source"
+        where = ConfigFile(config.file).target
+        if where != config.file:  # nobody is to edit what an installation brings
+            return f"no source yet: make {where} with one under memory.sources, and start again"
         return f"no source yet: add one under memory.sources in {where}"
     names = ", ".join(source.name for source in config.memory.sources)
-    return f"reading {names} (from {where})"
+    return f"reading {names} (from {config.file})" if config.file else f"reading {names}"
 
 
 def _line(running: Running, variables: Mapping[str, str], command: str) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from pathlib import Path
 
 from mitmproxy import http, tls
 
+from addons.program import with_program
 from addons.providers import ProviderTable
 
 MOST = 20
@@ -23,8 +25,10 @@ _MODEL_HOST = re.compile(
 class Hints:
     """Notices clients that do not trust the suite's certificate, and hosts that look like model providers and are none."""
 
-    def __init__(self, providers: ProviderTable) -> None:
+    def __init__(self, providers: ProviderTable, config: Path | None = None) -> None:
+        """`config` is the file that commands have to name."""
         self._providers = providers
+        self._config = config
         self._untrusted: OrderedDict[str, None] = OrderedDict()
         self._passed: OrderedDict[str, None] = OrderedDict()
 
@@ -54,10 +58,13 @@ class Hints:
 
     @property
     def warnings(self) -> list[str]:
+        mend = with_program(
+            "start it with the settings that `mitmemory env` prints, or with `mitmemory with -- COMMAND`",
+            self._config,
+        )
         return [
             *(
-                f"A client does not trust mitmemory's certificate for {host}, so nothing of it is seen or sent: start it "
-                "with the settings that `mitmemory env` prints, or with `mitmemory with -- COMMAND`"
+                f"A client does not trust mitmemory's certificate for {host}, so nothing of it is seen or sent: {mend}"
                 for host in self.untrusting
             ),
             *(

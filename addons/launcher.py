@@ -27,13 +27,15 @@ from mitmproxy.tools import main as mitmproxy_main
 from mitmproxy.tools.dump import DumpMaster
 from mitmproxy.tools.web.master import WebMaster
 
-from addons.certificates import Certificates, certificates_of, write_bundle
+from addons.certificates import Certificates, certificates_of, check_authority, write_bundle
 from addons.config import Config, ReverseConfig
 from addons.config_values import Address
 from addons.loop_faults import report_fault
 from addons.makers import StartError
 from addons.presence import Announcement, Presence, config_name
+from addons.program import with_program
 from addons.reverse import reverse_mode
+from addons.state_folder import unusable
 from addons.suite import MitMemory, Suite
 
 logger = logging.getLogger(__name__)
@@ -94,13 +96,12 @@ def launch(config: Config, when_running: WhenRunning, *, flags: Sequence[str] = 
             confdir.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             dashboard.close()
-            raise StartError(
-                f"{error.filename} cannot be made ({error.strerror}): set state to another directory"
-            ) from error
+            raise StartError(unusable(error, config.state)) from error
         if not os.access(confdir, os.R_OK | os.W_OK | os.X_OK):  # mitmproxy would end in a traceback
             dashboard.close()
             raise StartError(f"{confdir} may not be written: set state to another directory")
         try:
+            _check_authority(confdir)
             mitmproxy_main.run(
                 _master(config, dashboard, confdir, when_running, for_programs=for_programs),
                 _parser(cmdline.mitmweb if config.proxy.inspector else cmdline.mitmdump),
@@ -108,6 +109,16 @@ def launch(config: Config, when_running: WhenRunning, *, flags: Sequence[str] = 
             )
         finally:
             dashboard.close()
+
+
+def _check_authority(confdir: Path) -> None:
+    """Raises StartError, where mitmproxy would end in a traceback."""
+    try:
+        check_authority(Certificates(confdir))
+    except OSError as error:
+        raise StartError(unusable(error, confdir)) from error
+    except ValueError as error:
+        raise StartError(f"the authority in {confdir} is damaged: remove that folder for a new one") from error
 
 
 def claim_ports(config: Config) -> tuple[Config, socket.socket]:
@@ -215,9 +226,7 @@ def _master(
             try:
                 write_bundle(used)
             except OSError as error:
-                raise StartError(
-                    f"{error.filename} cannot be written ({error.strerror}): set state to another directory"
-                ) from error
+                raise StartError(unusable(error, used)) from error
             self.announcement = announcement_of(config, self.options, self.mitmemory, used, for_programs=for_programs)
             running = Running(self.mitmemory, used, getattr(self, "web_url", None), self.announcement)
             when_running(running, self.shutdown)
@@ -257,12 +266,9 @@ def announcement_of(
         announcement.announce()
     except OSError as error:
         if for_programs:
-            raise StartError(
-                f"{config.state} cannot be used ({error.strerror}): set state to another directory"
-            ) from error
-        logger.warning(
-            "%s cannot be used (%s): `mitmemory with` will not find this suite", config.state, error.strerror
-        )
+            raise StartError(unusable(error, config.state)) from error
+        what = with_program("`mitmemory with` will not find this suite")
+        logger.warning("%s cannot be used (%s): %s", config.state, error.strerror, what)
     return announcement
 
 

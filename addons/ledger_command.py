@@ -12,6 +12,7 @@ from typing import Literal
 
 from addons.config import Config
 from addons.exits import FAILED, OK, WRONG_INPUT
+from addons.program import with_program
 from memory.activity import EXPORT_CHUNK
 from memory.activity_export import BODIES, HEADS, ExportFormat
 from memory.activity_file import FILE_NAME, NewerSchemaError, open_to_read
@@ -28,11 +29,11 @@ def ledger(
 ) -> int:
     """`kind` is `--format`, `noted` is `--head`: each goes with one action only."""
     if (since or kind) and action != "export":
-        return _wrong("--since and --format are for: mitmemory ledger export")
+        return _wrong(with_program("--since and --format are for `mitmemory ledger export`"))
     if noted is not None and action != "verify":
-        return _wrong("--head is for: mitmemory ledger verify")
+        return _wrong(with_program("--head is for `mitmemory ledger verify`"))
     if noted is not None and not _HASH.fullmatch(noted := noted.strip().lower()):
-        return _wrong("--head takes the 64 letters and digits that mitmemory ledger head printed")
+        return _wrong(with_program("--head takes the 64 letters and digits that `mitmemory ledger head` printed"))
     try:
         start = parse_since(since, datetime.now(UTC)) if since is not None else None
     except ValueError as error:

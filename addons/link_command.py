@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from addons.config import Config
+from addons.config import Config, config_to_name
 from addons.exits import FAILED, OK, WRONG_INPUT
 from addons.program import with_program
 from addons.suite_api import ApiError, running_api
@@ -17,7 +17,10 @@ def link(config: Config) -> int:
         return WRONG_INPUT
     api = running_api(config)
     if api is None:
-        print(with_program("mitmemory: no suite runs: start one with `mitmemory run`"), file=sys.stderr)
+        print(
+            with_program("mitmemory: no suite runs: start one with `mitmemory run`", config_to_name(config.file)),
+            file=sys.stderr,
+        )
         return FAILED
     try:
         print(api.post("link", {})["link"])

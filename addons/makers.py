@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from addons.config import Config
 from addons.own_key import load_or_make_key
+from addons.state_folder import unusable
 from addons.targets import local_targets
 from memory.activity import Activity
 from memory.activity_file import FILE_NAME
@@ -23,7 +24,7 @@ def make_tokens(config: Config) -> Tokens:
     try:
         return load_or_make_tokens(config.state, given.admin, given.read_only)
     except (OSError, ValueError) as error:  # ValueError: a token given is the other one of those that are kept
-        raise _cannot_start(error) from error
+        raise _cannot_start(config, error) from error
 
 
 def make_client_key(config: Config) -> bytes:
@@ -31,7 +32,7 @@ def make_client_key(config: Config) -> bytes:
     try:
         return load_or_make_key(config.state)
     except (OSError, ValueError) as error:
-        raise _cannot_start(error) from error
+        raise _cannot_start(config, error) from error
 
 
 def make_activity(config: Config) -> Activity:
@@ -56,9 +57,5 @@ def reach_of(rules: RuleBook | None) -> Reach | None:
     return lambda note: rules.may_redact(facts_of(note))
 
 
-def _cannot_start(error: OSError | ValueError) -> StartError:
-    if isinstance(error, OSError):
-        return StartError(
-            f"{error.filename} cannot be used ({error.strerror}): mend that, or set state to another directory"
-        )
-    return StartError(str(error))
+def _cannot_start(config: Config, error: OSError | ValueError) -> StartError:
+    return StartError(unusable(error, config.state) if isinstance(error, OSError) else str(error))

@@ -11,9 +11,10 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from addons.clients import slug_of
-from addons.config import Config
+from addons.config import Config, config_to_name
 from addons.exits import OK, WRONG_INPUT
+from addons.program import with_program
+from addons.remembered_client import NotRememberedError, remembered_client
 from addons.suite_api import ApiError, running_api
 from memory.conversations.recall import Holdings, Memory, Recalled
 from memory.conversations.recall_tool import NotRecalledError, RecallQuery, RecallTool
@@ -22,17 +23,15 @@ from memory.exchange import timestamp
 
 def serve(config: Config, name: str) -> int:
     """Serve until stdin ends. `name` is that of a client, or its slug. On stdout is the protocol, and nothing else."""
-    client = slug_of(name)
-    configured = next((one for one in config.clients if one.slug == client), None)
-    if configured is None:
-        return _wrong(f"{config.file or 'the configuration'} names no client {name}")
-    if not configured.memory_enabled:
-        return _wrong(f"{name} has no memory: set memory_enabled: true for it in {config.file}")
-    if configured.mode == "mcp_via_llm":
+    try:
+        client = remembered_client(config, name)
+    except NotRememberedError as error:
+        return _wrong(str(error))
+    if client.mode == "mcp_via_llm":
         return _wrong(f"the memory of {name} comes inside its conversations (mode mcp_via_llm): it needs no MCP server")
     if config.state is None:
         return _wrong("state is null, and the suite that is asked is found there: set state to a folder")
-    asyncio.run(_serve(config, client))
+    asyncio.run(_serve(config, client.slug))
     return OK
 
 
@@ -54,8 +53,11 @@ def _asked(config: Config, client: str, query: RecallQuery) -> Recalled:
     api = running_api(config)
     if api is None:
         raise NotRecalledError(
-            "mitmemory does not run, and it has the memories. Go on without them, and ask the user to start it with "
-            "`mitmemory run`."
+            with_program(
+                "mitmemory does not run, and it has the memories. Go on without them, and ask the user to start it with "
+                "`mitmemory run`.",
+                config_to_name(config.file),
+            )
         )
     body = {
         "query": query.query,

@@ -12,17 +12,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
-from rich.table import Table
+from rich.text import Text
 
 from addons.captures import Captured, CaptureError, read_capture
 from addons.config import Config
 from addons.encodings import EncodingError, decode
 from addons.exits import FAILED, OK, WRONG_INPUT
 from addons.note_sources import make_library
+from addons.tables import print_table
 from addons.wire import bare_path, wire_for
 from memory.body import read_body, unreadable
 from memory.index import NoteIndex
@@ -113,6 +113,9 @@ def _scanned(index: NoteIndex, captured: Captured, largest: int) -> dict[str, An
     }
 
 
+_COUNTS = ("notes", "links", "unresolved", "orphans", "by name only", "skipped", "warnings")
+
+
 def _print_map(snapshot: Snapshot, console: Console) -> None:
     if not snapshot.sources:
         console.print("No source yet: add one under memory.sources in mitm.yaml.")
@@ -121,10 +124,7 @@ def _print_map(snapshot: Snapshot, console: Console) -> None:
     source_of = {node["id"]: node["source"] for node in nodes}
     links = Counter(source_of[start] for start, _ in snapshot.map.links())
     orphans = Counter(source_of[note] for note in snapshot.map.orphans())
-    # Without lines between the columns it fits into 80 characters.
-    table = Table("source", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in ("notes", "links", "unresolved", "orphans", "by name only", "skipped", "warnings"):
-        table.add_column(column, justify="right", no_wrap=True)
+    rows: list[list[str | Text]] = []
     for source in snapshot.sources:
         own = [node for node in nodes if node["source"] == source.name]
         counts = (
@@ -137,12 +137,12 @@ def _print_map(snapshot: Snapshot, console: Console) -> None:
             len(source.warnings),
         )
         if source.error:
-            table.add_row(escape(source.name), "[red]error[/red]")
+            rows.append([source.name, Text("error", "red")])
         elif not source.enabled:
-            table.add_row(escape(source.name), "off")
+            rows.append([source.name, Text("off")])
         else:
-            table.add_row(escape(source.name), *(f"{count:,}" for count in counts))
-    console.print(table)
+            rows.append([source.name, *(f"{count:,}" for count in counts)])
+    print_table(console, ("source", *_COUNTS), rows, numbers=_COUNTS)
     for source in snapshot.sources:
         for warning in source.warnings:
             console.print(
@@ -155,13 +155,13 @@ def _print_scan(files: list[dict[str, Any]], console: Console) -> None:
         for number, request in enumerate(file["requests"], start=1):
             where = file["file"] if len(file["requests"]) == 1 else f"{file['file']}, request {number}"
             state = ", ".join([request["scan"]["state"], *request["scan"]["reasons"]])
-            table = Table("note", "found", "lines", "where", title=escape(f"{where}: {state}"), title_justify="left")
+            none = "" if request["notes"] else "; no note"
+            console.print(f"{where}: {state}{none}", markup=False, highlight=False, soft_wrap=True)
+            rows: list[list[str]] = []
             for note in request["notes"]:
                 lines = f"{note['matched']}/{note['distinctive']}" if note["grade"] == "line" else ""
                 pointers = [one["pointer"] for one in note["evidence"]]
                 more = f" and {len(pointers) - 1} more" if len(pointers) > 1 else ""
-                table.add_row(escape(note["id"]), note["grade"], lines, escape(pointers[0] if pointers else "") + more)
-            if request["notes"]:
-                console.print(table)
-            else:
-                console.print(f"{where}: {state}; no note", markup=False, highlight=False, soft_wrap=True)
+                rows.append([note["id"], note["grade"], lines, (pointers[0] if pointers else "") + more])
+            if rows:
+                print_table(console, ("note", "found", "lines", "where"), rows)

@@ -11,8 +11,8 @@ from yarl import URL
 from addons.config_values import Address as HostPort
 from addons.credentials import Headers, NoKeyError, allowed_headers, allowed_query, key_header
 from addons.encodings import EncodingError, decode
+from addons.flows import INLINE_BYTES
 from addons.guard import Address, resolve
-from addons.identify import INLINE_BYTES
 from addons.model_name import with_model
 from addons.providers import Provider, is_address
 from addons.target_paths import path_at_target

@@ -32,9 +32,10 @@ def load_or_make_key(state: Path | None) -> bytes:
 def _make(file: Path) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     unfinished = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-        stream.write(secrets.token_bytes(KEY_BYTES))
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(secrets.token_bytes(KEY_BYTES))
         # Linked, not renamed: where two programs make it at once, both must end up with the same.
         os.link(unfinished, file)
     except FileExistsError:

@@ -25,7 +25,22 @@ def program_name() -> str:
     return installed if os.name == "nt" else shlex.quote(installed)
 
 
-def with_program(text: str) -> str:
-    """The same, with each command in it that is written `mitmemory …` or $(mitmemory …) as a person has to type it."""
-    name = program_name()
-    return re.sub(r"(?<=[`(])mitmemory(?= )", lambda _: name, text)
+def config_flag(config: Path | None) -> str:
+    """What names a configuration on the command line, after a space; empty for None."""
+    return f" --config {quoted(str(config))}" if config else ""
+
+
+def quoted(argument: str) -> str:
+    """As it is typed in a shell."""
+    if os.name != "nt":
+        return shlex.quote(argument)
+    return f'"{argument}"' if re.search(r"[^\w.:/\\-]", argument) else argument
+
+
+def with_program(text: str, config: Path | None = None) -> str:
+    """The same, with each command in it that is written `mitmemory …` or $(mitmemory …) as a person has to type it.
+
+    `config` is the configuration that each of them has to name; None: they find it.
+    """
+    name, flag = program_name(), config_flag(config)
+    return re.sub(r"(?<=[`(])mitmemory ([a-z]+)", lambda command: f"{name} {command[1]}{flag}", text)

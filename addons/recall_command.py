@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 from rich.console import Console
 
-from addons.clients import slug_of
 from addons.config import Config
 from addons.conversations import engine_settings
 from addons.exits import FAILED, OK, WRONG_INPUT
+from addons.remembered_client import NotRememberedError, remembered_client
 from addons.suite_api import ApiError, SuiteApi, running_api
 from memory.conversations.engine import Engine
 from memory.conversations.memories import Memories, UnusableError
@@ -56,12 +56,10 @@ def _recalled(
     config: Config, name: str, query: str, after: datetime | None, before: datetime | None, limit: int | None
 ) -> dict[str, Any]:
     """As the API gives it. Raises RecallError."""
-    client = slug_of(name)
-    configured = next((one for one in config.clients if one.slug == client), None)
-    if configured is None:
-        raise RecallError(f"{config.file or 'the configuration'} names no client {name}", WRONG_INPUT)
-    if not configured.memory_enabled:
-        raise RecallError(f"{name} has no memory: set memory_enabled: true for it in {config.file}", WRONG_INPUT)
+    try:
+        client = remembered_client(config, name).slug
+    except NotRememberedError as error:
+        raise RecallError(str(error), WRONG_INPUT) from None
     if limit is not None and not 1 <= limit <= MOST_RESULTS:
         raise RecallError(f"--limit must be a number from 1 to {MOST_RESULTS}", WRONG_INPUT)
     if not query.strip():

@@ -17,6 +17,7 @@ from mitmproxy.proxy.layers.http import HttpStream
 
 from addons.faults import traced
 from addons.gateway import PROOF_HEADER
+from addons.headers import has
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class Released:
             self._original = None
 
     def _told(self, flow: http.HTTPFlow) -> None:
-        if PROOF_HEADER in flow.request.headers:
+        if has(flow.request.headers, PROOF_HEADER):
             return
         try:
             self._tell(flow)

@@ -14,6 +14,7 @@ from mitmproxy.connection import Server
 from mitmproxy.proxy import server_hooks
 
 from addons.gateway import HOST, PROOF_HEADER, Answering, BodyFor, Door, Gateway, Otherwise
+from addons.headers import has
 from addons.outgoing import LocatedTarget, ModelRequest
 from memory.exchange import Exchange, SentTo
 
@@ -107,7 +108,8 @@ class Reroute:
         )
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
-        flow.request.headers.pop(PROOF_HEADER, None)
+        if has(flow.request.headers, PROOF_HEADER):
+            del flow.request.headers[PROOF_HEADER]
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
         self._restore(flow)

@@ -11,16 +11,14 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 
 from addons.config import Config
 from addons.exits import FAILED, OK, WRONG_INPUT
 from addons.notes_command import load_notes, say_errors
 from addons.rules_service import book_of
+from addons.tables import print_table
 from memory.activity_file import FILE_NAME, NewerSchemaError, open_to_read
 from memory.activity_rows import count_requests, read_requests
 from memory.exchange import Action, timestamp
@@ -89,13 +87,11 @@ def _print(found: DryRun, start: datetime, config: Config, console: Console) -> 
         return
     (many, word), *rest = [(count, word) for one, word in DONE.items() if (count := found.actions.get(one))]
     done = ", ".join([f"{many:,} would have been {word}", *(f"{count:,} {word}" for count, word in rest)])
-    table = Table("rule", "then", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("hits", justify="right", no_wrap=True)
-    table.add_column("for example", no_wrap=True)
-    for rule in found.rules:
-        table.add_row(escape(rule.name), rule.action, f"{rule.hits:,}", rule.examples[0] if rule.examples else "")
-    if found.rules:
-        console.print(table)
+    rows = [
+        (rule.name, rule.action, f"{rule.hits:,}", rule.examples[0] if rule.examples else "") for rule in found.rules
+    ]
+    if rows:
+        print_table(console, ("rule", "then", "hits", "for example"), rows, numbers={"hits"})
     else:
         console.print(f"There are no rules in {config.file}.", markup=False, highlight=False, soft_wrap=True)
     requests = "1 request" if found.tested == 1 else f"{found.tested:,} requests"

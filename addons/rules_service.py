@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Any
 
 from addons.config import Config, ConfigError
@@ -71,10 +73,14 @@ class RulesService:
             await self._library.scan()
         await self._activity.flush()
         facts = NotesFacts(self._library.snapshot.map.notes)
-        return (await asyncio.to_thread(self._run, book, since, facts)).to_json()
+        left = threading.Event()
+        try:
+            return (await asyncio.to_thread(self._run, book, since, facts, left)).to_json()
+        finally:
+            left.set()  # the rest of it is for nobody, and the end of the suite would wait for it
 
-    def _run(self, book: RuleBook, since: datetime | None, facts: Facts) -> DryRun:
-        return dry_run(book, self._activity.requests(since), facts)
+    def _run(self, book: RuleBook, since: datetime | None, facts: Facts, left: threading.Event) -> DryRun:
+        return dry_run(book, takewhile(lambda _: not left.is_set(), self._activity.requests(since)), facts)
 
     def _shown(self, rule: Rule) -> dict[str, Any]:
         return rule_to_json(rule) | {"hits": self._hits(rule.name)}

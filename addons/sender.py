@@ -12,6 +12,7 @@ from mitmproxy.proxy.mode_specs import UpstreamMode
 
 from addons.clients import ClientTable, Sender
 from addons.config_values import Address
+from addons.headers import has, plain
 
 HEADER = "Proxy-Authorization"
 KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
@@ -43,7 +44,7 @@ class Senders:
         return self.table.find(self.sender_of(flow))
 
     def sender_of(self, flow: http.HTTPFlow) -> Sender:
-        headers = flow.request.headers
+        headers = plain(flow.request.headers)
         sockname = flow.client_conn.sockname
         keys = [headers[name].strip() for name in KEY_HEADERS if name in headers]
         scheme, _, credentials = headers.get("authorization", "").strip().partition(" ")
@@ -58,7 +59,7 @@ class Senders:
 
     def _take_user(self, flow: http.HTTPFlow, *, keep_header: bool = False) -> None:
         user = None
-        if HEADER in flow.request.headers and not keep_header:
+        if has(flow.request.headers, HEADER) and not keep_header:
             user = _user_of(flow.request.headers[HEADER])
             del flow.request.headers[HEADER]
         # With mitmproxy's option `proxyauth` it was there first; its note holds the password and is saved with the flow.

@@ -8,7 +8,7 @@ from mitmproxy import ctx, http
 
 from addons.annotate import Annotate
 from addons.commands import Commands
-from addons.config import Config
+from addons.config import Config, config_to_name
 from addons.conversation_keys import ConversationKeys
 from addons.conversations import Conversations
 from addons.decide import Decide
@@ -124,7 +124,7 @@ class Stages:
             hold=self.hold,
             dial=destinations.dial,
         )
-        self.hints = Hints(providers)
+        self.hints = Hints(providers, config_to_name(config.file))
         self._conversations = conversations
 
         def is_for_a_provider(request: http.Request) -> bool:

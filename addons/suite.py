@@ -26,13 +26,14 @@ from addons.certificates import Certificates, certificates_of
 from addons.client_states import clients_json, lines_json, mcp_json, remembers_inside
 from addons.clients import ClientTable
 from addons.compaction import CompactionRules
-from addons.config import Address, Config, ConfigError, ProxyConfig, load_config
+from addons.config import Address, Config, ConfigError, ProxyConfig, config_to_name, load_config
 from addons.config_writing import ConfigFile
 from addons.conversations import Conversations
 from addons.file_settings import FileSettings
 from addons.makers import StartError, make_activity, make_client_key, make_rules, make_tokens, reach_of
 from addons.mitmproxy_options import check_options, proxy_options
 from addons.note_sources import NoteSources, library_options, make_library
+from addons.program import with_program
 from addons.providers import ProviderTable
 from addons.reload import Reload
 from addons.rules_service import RulesService
@@ -68,10 +69,12 @@ class Suite:
         listen = config.dashboard.listen
         port = dashboard.getsockname()[1] if dashboard else listen.port
         if not port:  # links would lead nowhere, and the guard would not know what to guard
-            raise StartError("dashboard.listen: port 0 is for `mitmemory run`, name a port of its own here")
+            raise StartError(
+                with_program("dashboard.listen: port 0 is for `mitmemory run`, name a port of its own here")
+            )
         self.proxy = str(config.proxy.listen)
         """Where the proxy really listens, once it runs."""
-        self.authority = Authority(certificates_of(config.state)) if config.state else None
+        self.authority = self.authority_of(certificates_of(config.state)) if config.state else None
         """The one whose certificates clients are shown, once it runs."""
         self.own_ports = {port}
         """Ports of the suite's own pages, to which no client is led."""
@@ -135,6 +138,9 @@ class Suite:
             self.sidecar, self.note_library, self.activity, host=listen.host, port=port, sock=dashboard
         )
         self.addons: list[object] = [*self.stages.in_order, self.reload, self.serving]
+
+    def authority_of(self, certificates: Certificates) -> Authority:
+        return Authority(certificates, config=config_to_name(self.config.file))
 
     def add_source(self, source: object) -> None:
         """Add a source in code, beside those of the configuration; it stays when that changes.
@@ -287,7 +293,9 @@ class MitMemory:
         options = ctx.options
         if self._suite is not None:
             self._suite.proxy = str(Address(options.listen_host or "*", options.listen_port or 8080))
-            self._suite.authority = Authority(Certificates(Path(options.confdir).expanduser().absolute()))
+            self._suite.authority = self._suite.authority_of(
+                Certificates(Path(options.confdir).expanduser().absolute())
+            )
             if "web_port" in options:
                 self._suite.own_ports.add(options.web_port)
         if not options.listen_host:

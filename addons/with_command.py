@@ -22,6 +22,7 @@ from addons.env import ClientError, variables, way_for
 from addons.env_command import suite_of
 from addons.exits import FAILED, NOT_FOUND, NOT_RUNNABLE, WRONG_INPUT
 from addons.presence import Presence, hold_start, in_use, is_used, running_suites
+from addons.state_folder import unusable
 
 LOG = "with.log"
 """In the state directory: what a suite says that was started for a program."""
@@ -40,8 +41,7 @@ def run_with(config: Config, command: Sequence[str], *, client: str | None) -> i
     """The exit code of the command; 128 and the signal's number where one ended it; 127: there is no such command."""
     program = shutil.which(command[0])
     if program is None:
-        _say(f"{command[0]}: command not found: is it installed, and on the PATH?")
-        return NOT_FOUND
+        return _no_program(command[0])
     if config.state is None:
         _say("state is null, and `with` finds the suite and its authority there: set state to a folder")
         return WRONG_INPUT
@@ -58,8 +58,17 @@ def run_with(config: Config, command: Sequence[str], *, client: str | None) -> i
         _say(str(error))
         return FAILED
     except OSError as error:
-        _say(f"{error.filename} cannot be used ({error.strerror}): set state to another directory")
+        _say(unusable(error, config.state))
         return FAILED
+
+
+def _no_program(name: str) -> int:
+    if os.path.dirname(name) and os.path.lexists(name):  # noqa: PTH120 - `./x` and `x` are not the same here
+        what = "a folder" if Path(name).is_dir() else "a file that may not be run: make it executable"
+        _say(f"{name}: cannot be run: it is {what}")
+        return NOT_RUNNABLE
+    _say(f"{name}: command not found: is it installed, and on the PATH?")
+    return NOT_FOUND
 
 
 @contextmanager
@@ -126,7 +135,8 @@ def _wait_for(process: subprocess.Popen[bytes], state: Path, log: Path, before: 
             with log.open("rb") as stream:
                 stream.seek(before)
                 said = stream.read().decode("utf-8", "replace").strip()
-            raise NoSuiteError(f"the suite did not start: {said.removeprefix('mitmemory: ') or f'see {log}'}")
+            why = said.removeprefix("mitmemory: ") or f"it left no word in {log}: is there room on the disk?"
+            raise NoSuiteError(f"the suite did not start: {why}")
         time.sleep(0.05)
     raise NoSuiteError(f"the suite did not start within {START_SECONDS:.0f} s: see {log}")
 

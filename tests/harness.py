@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -15,7 +16,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -24,10 +25,13 @@ from urllib.error import HTTPError
 import yaml
 
 from tests.forked import Child, Nursery
+from tests.own_time import OwnTime, patience
 
 MITMEMORY = Path(sys.executable).with_name("mitmemory")
-START_SECONDS = 60
+START_SECONDS = 180
 """How long a start may take on a loaded machine before a test gives up; no figure is measured by it."""
+NAMED_PORTS = 10_000, 32_768
+"""The systems that we know give higher ones."""
 FAULTS = ("Addon error", "has crashed", "Traceback", "Unhandled error", "never awaited", "Task exception")
 
 
@@ -64,12 +68,12 @@ class SuiteProcess:
     ) -> None:
         self.folder = folder
         self.state = folder / "state"
-        free = "127.0.0.1:0"
-        proxy = {"listen": free, "inspector": free if inspector else None, **config.get("proxy", {})}
+        proxy = {"listen": f"127.0.0.1:{free_port()}", **config.get("proxy", {})}
+        proxy.setdefault("inspector", f"127.0.0.1:{free_port()}" if inspector else None)
         if trust is not None:
             proxy.setdefault("mitmproxy", {"ssl_verify_upstream_trusted_ca": str(trust)})
         written = {**config, "proxy": proxy, "state": str(self.state)}
-        written.setdefault("dashboard", {"listen": free})
+        written.setdefault("dashboard", {"listen": "127.0.0.1:0"})
         self.config = folder / "mitm.yaml"
         if config:
             self.config.write_text(yaml.safe_dump(written), "utf-8")
@@ -108,21 +112,25 @@ class SuiteProcess:
         assert not any(fault in log for fault in FAULTS), log
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code. Ends within the promised 3 seconds or fails."""
+        """SIGTERM, and the exit code. Ends within the promised 3 seconds of its own or fails."""
         if self.process.poll() is None:
+            time_since = OwnTime(self.process.pid)
             self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(timeout=3 * patience())
-            except subprocess.TimeoutExpired:
-                self.process.send_signal(signal.SIGABRT)  # it says what each of its threads is at
-                self._close()
-                raise AssertionError(f"still running 3 s after SIGTERM\n{self.log}") from None
+            while True:
+                spent = time_since.seconds()  # looked at before: this program may wait for a core as well
+                if self.process.poll() is not None:
+                    break
+                if spent > 3 * patience():
+                    self.process.send_signal(signal.SIGABRT)  # it says what each of its threads is at
+                    self._close()
+                    raise AssertionError(f"still running {spent:.1f} s after SIGTERM\n{self.log}")
+                time.sleep(0.02)
         self._close()
         return self.process.returncode
 
     def _close(self) -> None:
         self.process.wait()
-        self._reader.join(timeout=5)
+        self._reader.join(timeout=START_SECONDS)
         if self.process.stdout:
             self.process.stdout.close()
 
@@ -146,7 +154,7 @@ class SuiteProcess:
         deadline = time.monotonic() + START_SECONDS
         while not condition():
             if self.process.poll() is not None:
-                self._reader.join(timeout=5)
+                self._reader.join(timeout=START_SECONDS)
                 if condition():
                     return
                 raise AssertionError(f"ended with {self.process.returncode} before {what}\n{self.log}")
@@ -172,7 +180,7 @@ class SuiteProcess:
         for name, value in (headers or {}).items():
             request.add_header(name, value)
         try:
-            with self._opener.open(request, timeout=30) as response:
+            with self._opener.open(request, timeout=START_SECONDS) as response:
                 status, data, got = response.status, response.read(), response.headers
         except HTTPError as error:
             with error:
@@ -185,7 +193,7 @@ class SuiteProcess:
 
     def activity(self, count: int = 1, *, finished: bool = True) -> list[dict[str, Any]]:
         """The entries of the activity, newest first, once there are `count` and each has its outcome."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + START_SECONDS
         while True:
             entries: list[dict[str, Any]] = self.api("api/activity?limit=1000").body["entries"]
             if len(entries) >= count and (not finished or all(entry["outcome"] for entry in entries)):
@@ -224,15 +232,14 @@ def mitmemory(*arguments: str, environ: Mapping[str, str] | None = None) -> subp
 
 
 def free_port() -> int:
-    """A port that is free now. Only for programs that cannot be told to take any."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def patience() -> float:
-    """A factor for time limits: how many programs want each core of this machine just now, at least 1."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    """A port that is free, and stays so until somebody names it: none of those that the system gives to whoever wants any.
+    Only for programs that cannot be told to take any.
+    """
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", random.SystemRandom().randrange(*NAMED_PORTS)))
+            port: int = probe.getsockname()[1]
+            return port
 
 
 class Loop:
@@ -248,7 +255,7 @@ class Loop:
 
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=60)
         self.loop.close()
 
 

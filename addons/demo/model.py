@@ -7,6 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
@@ -126,10 +127,11 @@ class ScriptedModel:
         response = web.StreamResponse(
             status=answered.status, headers={"Content-Type": answered.content_type, "Cache-Control": "no-cache"}
         )
-        await response.prepare(request)
-        for position, chunk in enumerate(answered.chunks):
-            if position and answered.delay:
-                await asyncio.sleep(answered.delay)
-            await response.write(chunk)
-        await response.write_eof()
+        with suppress(ConnectionResetError):  # the client has left, as when the demo is ended meanwhile
+            await response.prepare(request)
+            for position, chunk in enumerate(answered.chunks):
+                if position and answered.delay:
+                    await asyncio.sleep(answered.delay)
+                await response.write(chunk)
+            await response.write_eof()
         return response

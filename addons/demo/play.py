@@ -27,6 +27,8 @@ PATIENCE = 15.0
 """Seconds that one exchange may take, and until the suite must have recorded all of them."""
 BREATH = 3.0
 """Seconds between two exchanges when the demo goes on by itself."""
+ENDING = 3.0
+"""Seconds until a request that broke off is told: it may be that the suite is being ended, and this with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,7 @@ async def run_demo(
     try:
         problems = await first_round(vault, api, proxy_url, ca_file, local_url=local_url, console=console)
     except (aiohttp.ClientError, TimeoutError) as error:
+        await asyncio.sleep(ENDING)
         problems = [f"a request failed: {error}"]
     for problem in problems:
         console.print(Text(problem, style="red"))

@@ -19,9 +19,8 @@ from aiohttp import web
 from addons.attempt import BROKEN, Answer, AttemptError, NotRecordedError, OnSent
 from addons.encodings import Decoder, EncodingError
 from addons.faults import traced
-from addons.flows import Offering
+from addons.flows import INLINE_BYTES, Offering
 from addons.gateway import Begin
-from addons.identify import INLINE_BYTES
 from addons.loop.dialect import Ask, BrokenAnswerError, Hop, Passage, Weave
 from addons.loop.heads import encoding_of, is_stream, unencoded
 from addons.loop.searcher import Found

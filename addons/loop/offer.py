@@ -17,9 +17,8 @@ from mitmproxy import http
 
 from addons.encodings import decode
 from addons.faults import traced
-from addons.flows import Flows, Offering
+from addons.flows import INLINE_BYTES, Flows, Offering
 from addons.gateway import Failure
-from addons.identify import INLINE_BYTES
 from addons.lead import Dial, origin_of
 from addons.loop.answering import Loop
 from addons.loop.dialect import Dialect, Offered, Request

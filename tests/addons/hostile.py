@@ -14,10 +14,11 @@ from typing import Any
 
 import httpx
 
-from tests.harness import SuiteProcess, patience
+from tests.harness import SuiteProcess
+from tests.own_time import patience
 
 URL = "https://api.anthropic.com/v1/messages"
-SECONDS = 30
+SECONDS = 60
 """How long anything may take before a test gives up."""
 
 

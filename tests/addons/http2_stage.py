@@ -11,7 +11,8 @@ from addons.demo.authority import AuthorityPaths
 from tests.addons.conftest import configuration
 from tests.addons.hostile import ALL, SECONDS, WHOLE, asked_for, begun, ended, entry_of, question, said, tells
 from tests.addons.http2_peers import Call, Client, Upstream
-from tests.harness import Loop, SuiteProcess, patience
+from tests.harness import Loop, SuiteProcess
+from tests.own_time import patience
 
 ANTHROPIC = "api.anthropic.com"
 SSE = "text/event-stream"

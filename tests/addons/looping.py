@@ -134,7 +134,7 @@ class Slowly:
 
     @staticmethod
     def wait(event: threading.Event) -> None:
-        assert event.wait(30)
+        assert event.wait(60)
 
 
 class Client:

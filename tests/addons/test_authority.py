@@ -34,6 +34,9 @@ def test_there_is_none_yet(tmp_path: Path) -> None:
         "systemTrusts": None,
         "problem": with_program("there is no authority yet: `mitmemory env` makes it"),
     }
+    file = tmp_path / "work.yaml"
+    problem = Authority(Certificates(tmp_path), config=file).to_json()["problem"]
+    assert problem == with_program("there is no authority yet: `mitmemory env` makes it", file)
 
 
 @linux

@@ -125,7 +125,6 @@ def test_an_invocation_of_an_anthropic_model_is_read_as_anthropics() -> None:
     assert Bedrock().read(path, Headers(), body) == RequestFacts(
         model="anthropic.claude-v2",
         conversation="s-1",
-        opening='{"content": "When is the tide?", "role": "user"}',
     )
     assert Bedrock().content(path, body) == RequestContent(
         "Be brief.", (Message("user", "When is the tide?"),), ("clock",)

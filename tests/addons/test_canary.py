@@ -94,12 +94,12 @@ class Events:
             self.said += line
 
     def join(self) -> None:
-        self._thread.join(timeout=20)
+        self._thread.join(timeout=60)
         self._stream.close()
 
 
 def send(suite: SuiteProcess, body: bytes, *headers: str) -> None:
-    command = ["curl", "-sS", "--max-time", "30", "--proxy", suite.proxy, "--noproxy", "", "--cacert", str(suite.ca)]
+    command = ["curl", "-sS", "--max-time", "60", "--proxy", suite.proxy, "--noproxy", "", "--cacert", str(suite.ca)]
     for header in ("Content-Type: application/json", *headers):
         command += ["-H", header]
     subprocess.run([*command, "--data-binary", "@-", URL], input=body, capture_output=True, check=True)

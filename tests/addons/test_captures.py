@@ -171,4 +171,4 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     for file, reason in ((missing, "No such file or directory"), (tmp_path, "Is a directory")):
         with pytest.raises(CaptureError) as caught:
             read_capture(file)
-        assert str(caught.value) == f"{file}: {reason}"
+        assert str(caught.value) == f"{file} cannot be read ({reason}): name a file with a request"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
 import os
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,6 +24,8 @@ from mitmproxy.io import FlowWriter
 from addons import cli
 from addons.config import Config
 from addons.makers import StartError
+from addons.presence import Announcement, Presence
+from addons.program import with_program
 from tests.addons.conftest import GARDEN, HARBOUR
 from tests.addons.parts import MESSAGES, flow_to
 from tests.harness import MITMEMORY, mitmemory
@@ -90,7 +95,7 @@ def test_a_configuration_that_is_not_there(run: Run, tmp_path: Path) -> None:
     assert run("check", "--config", file) == (
         2,
         "",
-        f"{file}: there is no such file; mend: check the path, or leave `--config` out\n",
+        f"{file}: there is no such file; mend: check the path, or leave it out\n",
     )
 
 
@@ -245,8 +250,9 @@ def test_scan_as_tables(run: Run, config: Path, tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     assert f"{none}: partial, not JSON; no note" in out.splitlines()
     assert f"{two}, request 2: complete; no note" in out.splitlines()
-    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in out.splitlines()]
-    assert rows.count(["vault/Garden.md", "line", "2/2", "/messages/0/content"]) == 2
+    assert [line.split() for line in out.splitlines()].count(
+        ["vault/Garden.md", "line", "2/2", "/messages/0/content"]
+    ) == 2
 
 
 @pytest.mark.parametrize("how", ["missing", "cut"])
@@ -257,10 +263,10 @@ def test_a_file_that_cannot_be_read_is_wrong_input(run: Run, config: Path, tmp_p
         bad.write_bytes(b"1000:cut")
     code, out, err = run("scan", good, bad, "--config", config, "--json")
     reason = {
-        "missing": "No such file or directory",
-        "cut": "not a complete mitmproxy flow file (Invalid data format.)",
+        "missing": " cannot be read (No such file or directory): name a file with a request",
+        "cut": ": not a complete mitmproxy flow file (Invalid data format.)",
     }[how]
-    assert (code, out, err) == (2, "", f"mitmemory: {bad}: {reason}\n")
+    assert (code, out, err) == (2, "", f"mitmemory: {bad}{reason}\n")
 
 
 # ---- run and demo, as far as that goes without a process
@@ -284,12 +290,31 @@ def test_a_start_that_fails_is_one_line(run: Run, config: Path, monkeypatch: pyt
     assert run("run", "--config", config) == (1, "", "mitmemory: 127.0.0.1:8080 cannot be used\n")
 
 
+def test_a_suite_that_runs_already_is_named(run: Run, config: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        write_config(tmp_path, {}, proxy={"listen": address})
+        suite = Presence(4711, "elsewhere", address, "127.0.0.1:8090", str(tmp_path))
+        announcement = Announcement(tmp_path / "state", suite)
+        announcement.announce()
+        code, out, err = run("run", "--config", config)
+        announcement.withdraw()
+        assert (code, out) == (1, "")
+        assert err == with_program(
+            f"mitmemory: it runs already (process 4711, proxy {address}): `mitmemory link` prints a link to its "
+            "dashboard\n",
+            config,
+        )
+        code, out, err = run("run", "--config", config)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"mitmemory: {address} cannot be used (Address already in use): end the program that has it")
+
+
 def test_a_flag_that_mitmproxy_does_not_have_is_wrong_input(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "mitm.yaml"
     proxy = "{listen: 127.0.0.1:0, inspector: 127.0.0.1:0}"
     file.write_text(f"proxy: {proxy}\ndashboard: {{listen: 127.0.0.1:0}}\nstate: {tmp_path / 'state'}\n")
-    command = [str(MITMEMORY), "run", "--config", str(file), "--", "--bogus"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = mitmemory("run", "--config", str(file), "--", "--bogus")
     assert ended.returncode == 2
     assert (ended.stdout, ended.stderr) == ("", "mitmemory: after --: unrecognized arguments: --bogus\n")
 
@@ -307,6 +332,48 @@ def test_the_demo_reads_no_configuration(run: Run, tmp_path: Path, monkeypatch: 
     assert run("demo", "--once") == (0, "", "")
     assert run("demo") == (0, "", "")
     assert played == [True, False]
+
+
+# ---- streams
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("arguments", [["check"], ["map"], ["map", "--json"], ["env"], ["doctor"]])
+def test_output_that_cannot_be_written_is_said(config: Path, arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [str(MITMEMORY), *arguments, "--config", str(config)]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == "mitmemory: the output cannot be written (No space left on device)\n"
+
+
+def test_an_error_of_another_kind_is_not_taken_for_one_of_the_output(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error in (
+        OSError(errno.ENOSPC, "No space left on device", "notes"),
+        ConnectionRefusedError(errno.ECONNREFUSED),
+    ):
+
+        def fail(_config: Config, error: OSError = error) -> int:
+            raise error
+
+        monkeypatch.setattr("addons.cli.check", fail)
+        with pytest.raises(OSError) as raised:
+            cli.main(["check", "--config", str(config)])
+        assert raised.value is error
+
+
+@pytest.mark.skipif(os.name == "nt", reason="its shell closes no streams")
+@pytest.mark.parametrize(
+    ("arguments", "closed", "code"),
+    [("check", ">&-", 0), ("check", ">&- 2>&-", 0), ("env", ">&-", 0), ("hmac", "<&-", 2), ("map", "<&- >&- 2>&-", 0)],
+)
+def test_streams_that_are_closed_are_done_without(config: Path, arguments: str, closed: str, code: int) -> None:
+    line = f"{shlex.quote(str(MITMEMORY))} {arguments} --config {shlex.quote(str(config))} {closed}"
+    ended = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
+    said = "mitmemory: no API key came: type it, or send it to stdin\n" if arguments == "hmac" else ""
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", said)
 
 
 def test_ctrl_c_is_no_traceback(run: Run, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,7 +405,7 @@ def test_ctrl_c_while_a_command_starts_is_a_clean_end(command: str, after: float
         assert process.stdout.readline() == b"ready\n"
         time.sleep(after)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=120)
     assert b"Traceback" not in err, err.decode()
     assert process.returncode in ({130, 0} if command in {"map", "doctor", "run"} else {130})
 
@@ -359,8 +426,8 @@ def test_the_command_itself_loads_nothing_that_takes_time() -> None:
         (("scan",), "the following arguments are required: FILE"),
         (("run", "--fast"), "unrecognized arguments: --fast"),
         (("check", "--", "--set", "x=y"), "check takes nothing after --"),
-        (("with",), "name the program after --, like: mitmemory with -- claude"),
-        (("with", "--"), "name the program after --, like: mitmemory with -- claude"),
+        (("with",), with_program("name the program after --, like `mitmemory with -- claude`")),
+        (("with", "--"), with_program("name the program after --, like `mitmemory with -- claude`")),
         (("with", "claude"), "unrecognized arguments: claude"),
         (("env", "--shell", "tcsh"), "invalid choice: 'tcsh'"),
         (("hmac", "sk-1"), "unrecognized arguments: sk-1"),

@@ -53,7 +53,7 @@ async def test_refresh_reads_the_sources_again(desk: Desk, caplog: pytest.LogCap
     caplog.set_level(logging.INFO)
     desk.call("memory.refresh")
     desk.call("memory.refresh")  # while it is at it: once is enough
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while "2 notes read" not in caplog.text:  # noqa: ASYNC110 - a log has no event
             await asyncio.sleep(0.01)
     assert (desk.shelf.loads, caplog.text.count("notes read")) == (2, 1)

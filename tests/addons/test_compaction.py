@@ -313,8 +313,11 @@ def test_the_command_without_a_suite(tmp_path: Path, session: str, model: Script
     for arguments, message in (
         (["me", session], "this session is summarised already: --again, or `again`, makes a new summary"),
         (["me", "2026-01-01T000000Z-aaaa"], "there is no session 2026-01-01T000000Z-aaaa"),
-        (["you"], "you has no memory: set memory_enabled for it"),
-        (["nobody"], "the configuration names no client nobody"),
+        (["you"], f"you has no memory: set memory_enabled: true for it in {config}"),
+        (
+            ["nobody"],
+            f"{config} names no client nobody: name one of me, or add it under `clients`, with memory_enabled: true",
+        ),
     ):
         assert main(["compact", "--config", config, *arguments]) == WRONG_INPUT
         assert capsys.readouterr().err == f"mitmemory: {message}\n"

@@ -22,6 +22,7 @@ from addons.config import (
     SourceConfig,
     TokensConfig,
     Upstream,
+    config_to_name,
     find_config,
     load_config,
 )
@@ -247,6 +248,19 @@ def test_without_a_path_the_nearest_file_is_read(tmp_path: Path, home: Path, mon
     (tmp_path / "mitm.yaml").write_text("proxy: {keep_flows: 3}")
     assert find_config() == Path("mitm.yaml")
     assert load_config().proxy.keep_flows == 3
+
+
+def test_which_configuration_a_command_has_to_name(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, in_state = tmp_path / "mitm.yaml", home / ".mitmemory" / "mitm.yaml"
+    here.write_text("")
+    assert [config_to_name(one) for one in (None, SHIPPED, Path("mitm.yaml"), in_state)] == [None, None, here, in_state]
+    in_state.parent.mkdir()
+    in_state.write_text("")
+    assert [config_to_name(one) for one in (SHIPPED, in_state)] == [SHIPPED, None]
+    (tmp_path / "link.yaml").symlink_to(in_state)
+    assert config_to_name(Path("link.yaml")) is None
+    monkeypatch.setenv("MITMEMORY_HOME", "$NOT_SET/x")
+    assert config_to_name(in_state) == in_state
 
 
 @pytest.mark.parametrize(

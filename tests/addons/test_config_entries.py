@@ -10,6 +10,7 @@ from addons.config import (
     ConfigError,
     Fault,
 )
+from addons.program import with_program
 from tests.addons.config_files import at_home, faults, load
 
 
@@ -131,7 +132,8 @@ def test_one_fault_in_a_provider(entry: str, key: str, message: str, mend: str) 
 
 @pytest.mark.parametrize(("entry", "key", "message", "mend"), CLIENTS)
 def test_one_fault_of_a_client(entry: str, key: str, message: str, mend: str) -> None:
-    assert faults(f"clients:\n  - {entry}") == [f"mitm.yaml:2: clients[0]{key}: {message}; mend: {mend}"]
+    expected = f"mitm.yaml:2: clients[0]{key}: {message}; mend: {with_program(mend)}"
+    assert faults(f"clients:\n  - {entry}") == [expected]
 
 
 @pytest.mark.parametrize(("entry", "key", "message", "mend"), REVERSE)

@@ -190,7 +190,7 @@ def test_a_tag_runs_nothing() -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path, message in (
-        (Path("none.yaml"), "none.yaml: there is no such file; mend: check the path, or leave `--config` out"),
+        (Path("none.yaml"), "none.yaml: there is no such file; mend: check the path, or leave it out"),
         (Path(), ".: it cannot be read (Is a directory); mend: name a file that you may read"),
     ):
         with pytest.raises(ConfigError) as raised:

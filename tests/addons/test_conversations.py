@@ -66,7 +66,7 @@ async def ended(conversations: Conversations) -> None:
         await conversations.stopped
 
 
-async def until(holds: Callable[[], bool], seconds: float = 30) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110  # what is waited for has no event
             await asyncio.sleep(EVERY)

@@ -23,7 +23,7 @@ from memory.conversations.recorder import Recorder
 from memory.conversations.transcript import Conversation, Link
 from tests.addons.remembering import Desk, events
 from tests.addons.test_conversations import until
-from tests.harness import patience
+from tests.own_time import patience
 
 CLIENT, OTHER = "claude-code", "codex"
 START = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)

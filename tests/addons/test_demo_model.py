@@ -206,7 +206,7 @@ async def test_gemini_streams_are_crlf_events_or_one_array(model: ScriptedModel,
 
 async def test_anthropic_stream_is_spelled_as_the_provider_spells_it(model: ScriptedModel) -> None:
     says(model, Reply("Hi there", usage=Usage(input=5, output=2)))
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         answer = await client.post(f"{model.plain_url}/v1/messages", json={"model": "claude-x", "stream": True})
     assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
     events = answer.text.split("\n\n")
@@ -228,7 +228,7 @@ async def test_anthropic_stream_is_spelled_as_the_provider_spells_it(model: Scri
 
 async def test_openai_chat_stream_ends_with_done(model: ScriptedModel) -> None:
     says(model, Reply("Hi"))
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         body = {"model": "gpt-x", "stream": True}
         answer = await client.post(f"{model.plain_url}/v1/chat/completions", json=body)
     first, *_, last, end = answer.text.split("\n\n")
@@ -240,7 +240,7 @@ async def test_openai_chat_stream_ends_with_done(model: ScriptedModel) -> None:
 async def test_ollama_answers_lines_unless_told_not_to(model: ScriptedModel, path: str, field: str) -> None:
     says(model, SAY)
     body: dict[str, Any] = {"model": "llama3.2:3b"} | ({"messages": ASK} if path == "/api/chat" else {"prompt": "Hi"})
-    async with httpx.AsyncClient(trust_env=False, base_url=model.plain_url) as client:
+    async with httpx.AsyncClient(trust_env=False, base_url=model.plain_url, timeout=60) as client:
         lines = await client.post(path, json=body)
         whole = (await client.post(path, json={**body, "stream": False})).json()
 
@@ -273,7 +273,7 @@ async def test_ollama_answers_lines_unless_told_not_to(model: ScriptedModel, pat
 async def test_what_is_not_served_is_refused_as_the_provider_would(
     model: ScriptedModel, method: str, path: str, status: int, body: dict[str, Any]
 ) -> None:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         content = b"{}" if status == 404 else b"no json"
         answer = await client.request(method, model.plain_url + path, content=content)
     heard = answer.json()
@@ -283,7 +283,7 @@ async def test_what_is_not_served_is_refused_as_the_provider_would(
 
 
 async def test_codex_is_told_to_go_on_without_a_websocket(model: ScriptedModel) -> None:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         headers = {"Upgrade": "websocket", "Connection": "Upgrade"}
         assert (await client.get(f"{model.plain_url}/v1/responses", headers=headers)).status_code == 426
 
@@ -301,7 +301,7 @@ async def test_remembers_requests_raw_and_counts_connections(model: ScriptedMode
         headers = {"Content-Encoding": "gzip", "X-Probe": "1"}
         answer = await http.post(f"{model.url}/v1/messages?beta=true", content=packed, headers=headers)
         assert answer.json()["content"] == [{"type": "text", "text": "ok"}]
-    async with httpx.AsyncClient(trust_env=False) as plain:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as plain:
         await plain.get(f"{model.plain_url}/v1/models")
     assert model.connections == 2
     assert [(one.method, one.target, one.secure) for one in model.received] == [
@@ -324,13 +324,19 @@ async def test_a_body_of_seventy_megabytes_arrives(model: ScriptedModel) -> None
 
 
 async def test_delay_stands_between_events_and_not_before_the_first(model: ScriptedModel) -> None:
-    says(model, Reply("one two", delay=0.05))
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         body = {"model": "claude-x", "stream": True}
+        says(model, Reply("one two", delay=0.05))
+        began = time.monotonic()  # the first line may be read late, on a machine that is busy
         async with client.stream("POST", f"{model.plain_url}/v1/messages", json=body) as answer:
-            arrivals = [time.monotonic() async for _ in answer.aiter_lines()]
-    # Eight events, so seven pauses between the first line and the last.
-    assert arrivals[-1] - arrivals[0] >= 7 * 0.05 * 0.9
+            assert [line async for line in answer.aiter_lines() if line.startswith("data: ")][7:]
+        # Eight events, so seven pauses between the first line and the last.
+        assert time.monotonic() - began >= 7 * 0.05 * 0.9
+        says(model, Reply("one two", delay=3600))
+        async with client.stream("POST", f"{model.plain_url}/v1/messages", json=body) as answer:
+            async for line in answer.aiter_lines():
+                assert line == "event: message_start"
+                break
 
 
 async def test_listens_on_sockets_that_were_opened_before(authority: AuthorityPaths) -> None:
@@ -338,13 +344,15 @@ async def test_listens_on_sockets_that_were_opened_before(authority: AuthorityPa
     ports = [one.getsockname()[1] for one in (secure, plain)]
     async with ScriptedModel(tls=authority.server_context(), sock=secure, plain_sock=plain) as model:
         assert [model.port, model.plain_port] == ports
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             assert (await client.get(f"http://127.0.0.1:{ports[1]}/v1/models")).status_code == 200
 
 
-async def test_a_client_that_leaves_does_not_disturb_the_next(model: ScriptedModel) -> None:
+async def test_a_client_that_leaves_does_not_disturb_the_next(
+    model: ScriptedModel, caplog: pytest.LogCaptureFixture
+) -> None:
     says(model, Reply("word " * 200, delay=0.01))
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         body = {"model": "claude-x", "stream": True}
         async with client.stream("POST", f"{model.plain_url}/v1/messages", json=body) as answer:
             async for _ in answer.aiter_raw():
@@ -353,6 +361,7 @@ async def test_a_client_that_leaves_does_not_disturb_the_next(model: ScriptedMod
         says(model, Reply("ok"))
         again = await client.post(f"{model.plain_url}/v1/messages", json={"model": "claude-x"})
     assert again.json()["content"][0]["text"] == "ok"
+    assert [record for record in caplog.records if record.name.startswith("aiohttp")] == []
 
 
 def test_turns_are_given_once_to_the_first_request_that_suits() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 from rich.console import Console
@@ -189,10 +191,31 @@ async def test_once_ends_with_1_and_says_each_difference(suite: tuple[Suite, str
     ]
 
 
-async def test_a_proxy_that_is_gone_is_one_line(tmp_path: Path) -> None:
+async def test_a_proxy_that_is_gone_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("addons.demo.play.ENDING", 0)
     code, said = await run("http://127.0.0.1:9", tmp_path)
     assert code == 1
     assert said.startswith("a request failed: ")
+
+
+async def test_a_demo_that_is_ended_says_nothing_of_what_broke_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    broke_off = asyncio.Event()
+
+    async def first_round(*_: Any, **__: Any) -> list[str]:
+        broke_off.set()
+        raise aiohttp.ClientPayloadError
+
+    monkeypatch.setattr("addons.demo.play.first_round", first_round)
+    console = Console(file=io.StringIO())
+    options = {"proxy_url": "", "ca_file": Path(), "api_url": "", "api_token": "t", "local_url": "", "once": True}
+    playing = asyncio.create_task(run_demo(console=console, **options))  # type: ignore[arg-type]
+    await broke_off.wait()
+    await asyncio.sleep(0)
+    playing.cancel()  # as the loop's end does
+    with pytest.raises(asyncio.CancelledError):
+        await playing
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() == ""
 
 
 async def test_play_gives_what_the_model_said(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import httpx2
 import openai
 import pytest
 import yaml
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import serve as serve_sockets
 from websockets.exceptions import InvalidStatus
 
@@ -23,6 +23,7 @@ from addons.demo.authority import AuthorityPaths
 from tests.addons.conftest import GARDEN, HARBOUR, configuration
 from tests.addons.test_websocket import turn
 from tests.harness import RawUpstream, SuiteProcess
+from tests.own_time import patience
 
 RULE = {"name": "the garden stays home", "when": {"note": "vault/Garden.md", "to": "cloud"}, "then": "block"}
 TOLD = 'mitmemory blocked this request: "the garden stays home" keeps "Garden" from tide-1 (cloud)'
@@ -67,7 +68,7 @@ def suite(tmp_path: Path, vault: Path, upstream: RawUpstream, authority: Authori
 
 def curl(suite: SuiteProcess, url: str, body: Any, *flags: str) -> tuple[int, Any]:
     """Status and decoded answer, by a connection of its own."""
-    command = ["curl", "-sS", "--max-time", "30", "--proxy", suite.proxy, "--noproxy", "", "--cacert", str(suite.ca)]
+    command = ["curl", "-sS", "--max-time", "60", "--proxy", suite.proxy, "--noproxy", "", "--cacert", str(suite.ca)]
     command += ["-H", "Content-Type: application/json", "--data-binary", "@-", "-w", "\n%{http_code}", *flags, url]
     ran = subprocess.run(command, input=json.dumps(body).encode(), capture_output=True, check=True)
     answer, _, status = ran.stdout.rpartition(b"\n")
@@ -97,7 +98,9 @@ def test_what_is_blocked_reaches_nobody(suite: SuiteProcess, upstream: RawUpstre
 def test_what_no_rule_keeps_goes_its_way_also_after_a_block_on_the_same_connection(
     suite: SuiteProcess, upstream: RawUpstream
 ) -> None:
-    with httpx2.Client(proxy=suite.proxy, verify=ssl.create_default_context(cafile=str(suite.ca))) as client:
+    with httpx2.Client(
+        proxy=suite.proxy, verify=ssl.create_default_context(cafile=str(suite.ca)), timeout=60
+    ) as client:
         statuses = []
         for text in (HARBOUR, GARDEN, HARBOUR, GARDEN):
             url, body = asked("anthropic", text)
@@ -113,7 +116,7 @@ def test_what_no_rule_keeps_goes_its_way_also_after_a_block_on_the_same_connecti
 def test_sdks_show_why_and_do_not_try_again(suite: SuiteProcess, upstream: RawUpstream) -> None:
     requests = len(upstream.requests)
     context = ssl.create_default_context(cafile=str(suite.ca))
-    with httpx2.Client(proxy=suite.proxy, verify=context) as client:
+    with httpx2.Client(proxy=suite.proxy, verify=context, timeout=60) as client:
         claude = anthropic.Anthropic(api_key="k", http_client=client)
         gpt = openai.OpenAI(api_key="k", http_client=client)
         with pytest.raises(anthropic.BadRequestError) as first:
@@ -137,12 +140,24 @@ async def test_a_websocket_is_refused_so_that_the_client_uses_https(suite: Suite
     context = ssl.create_default_context(cafile=str(suite.ca))
 
     def opened() -> connect:
-        return connect("wss://api.openai.com/v1/responses", proxy=suite.proxy, ssl=context)
+        return connect("wss://api.openai.com/v1/responses", proxy=suite.proxy, ssl=context, open_timeout=60)
 
     with pytest.raises(InvalidStatus) as refused:
         async with opened():
             pass
     assert refused.value.response.status_code == 426
+
+
+async def sent_until_told(socket: ClientConnection, message: str, received: list[str | bytes]) -> tuple[int, Any]:
+    """Send it until it is answered instead of `received`: how often it was sent, and the answer."""
+    answer, sent = asyncio.create_task(socket.recv()), 0
+    async with asyncio.timeout(60 * patience()):
+        while not answer.done():
+            await socket.send(message)
+            sent += 1
+            while len(received) < sent and not answer.done():  # noqa: ASYNC110 - neither end has an event for both
+                await asyncio.sleep(0.05)
+    return sent, json.loads(await answer)
 
 
 async def test_rules_that_come_later_judge_a_socket_that_is_open(
@@ -151,26 +166,20 @@ async def test_rules_that_come_later_judge_a_socket_that_is_open(
     received: list[str | bytes] = []
 
     async def keep(socket: Any) -> None:
-        received.extend([message async for message in socket])
+        async for message in socket:
+            received.append(message)  # noqa: PERF401 - it is looked at while more may come
 
     async with serve_sockets(keep, "127.0.0.1", 0, ssl=authority.server_context()) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         config = configuration(vault, {"openai": f"https://127.0.0.1:{port}"})
         with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
             context = ssl.create_default_context(cafile=str(suite.ca))
-            async with connect("wss://api.openai.com/v1/responses", proxy=suite.proxy, ssl=context) as socket:
+            async with connect(
+                "wss://api.openai.com/v1/responses", proxy=suite.proxy, ssl=context, open_timeout=60
+            ) as socket:
                 written = yaml.safe_load(suite.config.read_text("utf-8"))
                 suite.config.write_text(yaml.safe_dump(written | {"rules": [RULE]}), "utf-8")
-                told: dict[str, Any] = {}
-                sent = 0
-                async with asyncio.timeout(60):
-                    while not told:
-                        await socket.send(turn(GARDEN, model="tide-1"))
-                        sent += 1
-                        try:
-                            told = json.loads(await asyncio.wait_for(socket.recv(), 1))
-                        except TimeoutError:
-                            continue
+                sent, told = await sent_until_told(socket, turn(GARDEN, model="tide-1"), received)
                 assert told == {"type": "error", **ERRORS["openai-chat"]}
                 await socket.send(turn(HARBOUR, model="tide-1"))
             blocked = [entry for entry in suite.activity(2) if entry["outcome"] == "blocked"]

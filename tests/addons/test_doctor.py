@@ -23,8 +23,12 @@ from addons.config import Address, Config, DashboardConfig, ProxyConfig
 from addons.demo.authority import AuthorityPaths
 from addons.doctor_checks import Check
 from addons.presence import Presence
+from addons.program import with_program
 from addons.providers import ProviderConfig, ProviderTable
 from memory import native
+from memory.index import NoteIndex
+from memory.note_library import Snapshot, SourceState
+from memory.note_map import NoteMap
 from tests.addons.conftest import configuration
 from tests.harness import MITMEMORY, RawUpstream, SuiteProcess, free_port, mitmemory
 
@@ -221,7 +225,37 @@ def test_doctor_says_so_and_leaves_out_what_depends_on_it(
     assert found["State"]["state"] == "wrong"
     assert found.keys().isdisjoint({"Ports", "Authority", "Bundle"})
     assert found["Notes: claude"]["mend"] == "use Claude Code once, or set `path` of this source in mitm.yaml"
-    assert found["Notes: gone"]["mend"] == "correct its `path` in mitm.yaml"
+    assert found["Notes: gone"]["mend"] == "correct its `path` in mitm.yaml, or make it readable"
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "mend"),
+    [
+        ("knowledge_graph", "x is no file", "correct its `path` in mitm.yaml, or make it readable"),
+        ("conversations", "x is damaged", "make it readable, or restore it"),
+        ("facts:Facts", "facts:Facts has no `load`", "mend its class, or its `type` and `path` in mitm.yaml"),
+    ],
+)
+def test_what_is_to_be_mended_of_a_source_in_error(kind: str, error: str, mend: str) -> None:
+    source = SourceState("s", kind, "x", error=error)
+    assert list(checks.sources(snapshot(source))) == [Check("Notes: s", "wrong", error, mend)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "mend"),
+    [
+        ("markdown", "wrong", "look at its `path`, `exclude` and `extensions`"),
+        ("facts:Facts", "wrong", "look at its `path` and `exclude`"),
+        ("conversations", "note", "switch on the memory of a client, or take this source out of mitm.yaml"),
+    ],
+)
+def test_what_is_to_be_mended_of_a_source_without_a_note(kind: str, state: checks.State, mend: str) -> None:
+    found = list(checks.sources(snapshot(SourceState("s", kind, "x"))))
+    assert found == [Check("Notes: s", state, "it holds no note", mend)]
+
+
+def snapshot(*sources: SourceState) -> Snapshot:
+    return Snapshot(NoteMap(), NoteIndex.build(()), sources, None)
 
 
 def test_doctor_names_the_command_as_it_works_here(
@@ -234,7 +268,22 @@ def test_doctor_names_the_command_as_it_works_here(
     file.write_text(yaml.safe_dump({"state": str(tmp_path / "state")}))
     cli.main(["doctor", "--config", str(file), "--json"])
     found = {check["name"]: check["mend"] for check in json.loads(capsys.readouterr().out)["checks"]}
-    assert found["This shell"] == f"`{MITMEMORY} with -- COMMAND` starts a program that does"
+    assert found["This shell"] == f"`{MITMEMORY} with --config {file} -- COMMAND` starts a program that does"
+
+
+def test_nothing_of_it_is_cut_off_or_wrapped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mitm.yaml"
+    sources = [{"name": "gone", "path": str(tmp_path / ("x" * 100))}]
+    file.write_text(yaml.safe_dump({"state": str(tmp_path / "state"), "memory": {"sources": sources}}))
+    monkeypatch.setenv("COLUMNS", "30")
+    cli.main(["doctor", "--config", str(file)])
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index(f"wrong  Notes: gone     {tmp_path / ('x' * 100)} does not exist")
+    assert lines[at + 1] == "       mend: correct its `path` in mitm.yaml, or make it readable"
+    start = with_program("start one with `mitmemory run`", file)
+    assert f"       mend: {start}" in lines
 
 
 # ---- the shell

@@ -213,7 +213,8 @@ def test_many_empty_members_take_linear_time() -> None:
         return time.thread_time() - begun
 
     small = min(seconds(10_000) for _ in range(3))
-    assert seconds(100_000) < 40 * small  # ten times, were the machine quiet; a hundred, were it quadratic
+    # Ten times, were the machine quiet; a hundred, were it quadratic.
+    assert any(seconds(100_000) < 40 * small for _ in range(3))
 
 
 @given(st.binary(max_size=100), st.sampled_from(["gzip", "deflate", "br", "zstd", "gzip, br", "x"]), st.integers(1, 9))

@@ -145,7 +145,7 @@ def test_each_shell_reads_back_what_was_said(shell: str, tmp_path: Path) -> None
     call = f"'{sys.executable}' '{show}' {' '.join(ODD)}\n"
     script.write_text(render(names.get(shell, shell), ODD) + ("& " if shell == "pwsh" else "") + call, "utf-8")  # type: ignore[call-overload]
     flags = ["-NoProfile", "-File"] if shell == "pwsh" else []
-    ran = subprocess.run([program, *flags, script], capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run([program, *flags, script], capture_output=True, text=True, timeout=120, check=True)
     # PowerShell knows no empty variable: to it that means none.
     expected: dict[str, Any] = {**ODD, "EMPTY": None} if shell == "pwsh" else ODD
     assert json.loads(ran.stdout) == expected

@@ -19,7 +19,8 @@ from addons.certificates import CA, certificates_of
 from addons.clients import hmac_of
 from addons.env_command import thumbprint
 from addons.presence import Announcement, Presence
-from tests.harness import MITMEMORY
+from addons.program import with_program
+from tests.harness import MITMEMORY, mitmemory
 
 type Run = Callable[..., tuple[int, str, str]]
 KEY = "sk-test-a-key-that-is-nobodys"
@@ -207,8 +208,7 @@ def test_no_name_of_a_folder_is_run_by_bash(tmp_path: Path) -> None:
     folder = tmp_path / "a\n touch made\r\x85\u2028'x"
     folder.mkdir()
     file = write(folder, state=str(tmp_path / "state"), clients=REMEMBERED)
-    command = [str(MITMEMORY), "env", "--config", str(file), "--client", "other", "--shell", "bash"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    printed = mitmemory("env", "--config", str(file), "--client", "other", "--shell", "bash").stdout
     script = 'eval "$1"; echo "$HTTPS_PROXY"'
     ran = subprocess.run(["bash", "-c", script, "x", printed], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (ran.stdout, ran.stderr) == ("http://b:x@127.0.0.1:8080\n", "")
@@ -229,6 +229,21 @@ def test_the_hmac_of_a_key_from_stdin(run: Run, state: Path) -> None:
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--shell", "bash"], '# Set them with: eval "$({} --shell bash)"\n'),
+        (["--shell", "fish", "--client", "codex"], "# Set them with: {} --shell fish --client codex | source\n"),
+    ],
+)
+def test_a_person_is_told_to_set_what_was_asked_for(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], flags: list[str], said: str
+) -> None:
+    monkeypatch.setattr("sys.stdout", Terminal())
+    assert cli.main(["env", "--config", str(config), *flags]) == 0
+    assert capsys.readouterr().err == said.format(with_program("`mitmemory env`", config).strip("`"))
 
 
 def test_the_hmac_of_a_key_that_is_typed(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:

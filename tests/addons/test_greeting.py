@@ -12,8 +12,18 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from addons import config_writing
 from addons.clients import ClientConfig, MatchConfig
-from addons.config import Address, Config, MemoryConfig, ProxyConfig, ReverseConfig, SourceConfig, Upstream
+from addons.config import (
+    Address,
+    Config,
+    MemoryConfig,
+    ProxyConfig,
+    ReverseConfig,
+    SourceConfig,
+    Upstream,
+    default_state,
+)
 from addons.greeting import client_lines, greet
 from addons.launcher import Running
 from addons.program import with_program
@@ -38,6 +48,8 @@ def greeted(suite: Running, **console: Any) -> list[str]:
     return out.getvalue().splitlines()
 
 
+PACKAGED = Path(config_writing.__file__).with_name("mitm.yaml")
+"""The default of an installed package: the next version takes its place."""
 PROXY = "HTTPS_PROXY=http://127.0.0.1:8080"
 LOOPBACK = "NO_PROXY=localhost,127.0.0.1,::1"
 
@@ -111,20 +123,25 @@ def test_the_listeners_of_single_clients_are_said() -> None:
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        (None, "no source yet: add one under memory.sources in mitm.yaml"),
+        (None, "no source"),
         ("/home/me/[x].yaml", "no source yet: add one under memory.sources in /home/me/[x].yaml"),
+        (
+            str(PACKAGED),
+            f"no source yet: make {default_state() / 'mitm.yaml'} with one under memory.sources, and start again",
+        ),
     ],
 )
-def test_without_inspector_and_notes_it_says_so(file: str | None, said: str) -> None:
+def test_without_inspector_and_notes_it_says_so(file: str | None, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_writing, "shipped_config", lambda: PACKAGED)
     said_lines = greeted(running(file=file))
     assert "  Inspector   off" in said_lines
     assert f"  Notes       {said}" in said_lines
 
 
 def test_lines_are_never_wrapped_or_coloured() -> None:
-    suite = running(sources=("[red]a[/red]",))
+    suite = running(sources=("[red]a[/red]",), file="[x].yaml")
     plain = greeted(suite)
-    assert "  Notes       reading [red]a[/red] (from mitm.yaml)" in plain
+    assert "  Notes       reading [red]a[/red] (from [x].yaml)" in plain
     narrow = greeted(suite, width=20, force_terminal=True, color_system="truecolor")
     assert [line for line in narrow if "\x1b" not in line] == [
         line for line in plain if line.startswith("  ") or not line
@@ -133,5 +150,9 @@ def test_lines_are_never_wrapped_or_coloured() -> None:
 
 def test_another_link_is_a_commands_where_it_finds_the_suite() -> None:
     announcement: Any = SimpleNamespace()
+    opens = "  (the link opens once; `mitmemory link` prints a new one)"
     line = greeted(replace(running(), announcement=announcement))[2]
-    assert line.endswith(with_program("  (the link opens once; `mitmemory link` prints a new one)"))
+    assert line.endswith(with_program(opens))
+    line = greeted(replace(running(file="/my notes/work.yaml"), announcement=announcement))[2]
+    assert line.endswith(with_program(opens, Path("/my notes/work.yaml")))
+    assert "link --config '/my notes/work.yaml'` prints" in line

@@ -11,6 +11,7 @@ from mitmproxy import http
 from mitmproxy.test import tflow
 
 from addons.hints import MOST, Hints
+from addons.program import with_program
 from addons.providers import ProviderConfig, ProviderTable
 from tests.harness import SuiteProcess
 
@@ -83,12 +84,13 @@ def test_the_hints_are_bounded() -> None:
 
 def test_a_real_client_that_distrusts(suite: SuiteProcess) -> None:
     url = "https://api.anthropic.com/v1/messages"
-    command = ["curl", "-sS", "--max-time", "30", "--proxy", suite.proxy, "--noproxy", "", "-d", "{}"]
+    command = ["curl", "-sS", "--max-time", "60", "--proxy", suite.proxy, "--noproxy", "", "-d", "{}"]
     refused = subprocess.run([*command, url], capture_output=True, check=False)
     assert refused.returncode == 60  # its word for a certificate that it does not trust
-    expected = (
+    expected = with_program(
         "A client does not trust mitmemory's certificate for api.anthropic.com, so nothing of it is seen or sent: start "
-        "it with the settings that `mitmemory env` prints, or with `mitmemory with -- COMMAND`"
+        "it with the settings that `mitmemory env` prints, or with `mitmemory with -- COMMAND`",
+        suite.config,
     )
     assert suite.api("api/status").body["warnings"] == [expected]
     trusted = subprocess.run([*command, "--cacert", str(suite.ca), url], capture_output=True, check=False)

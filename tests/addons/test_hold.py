@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -20,7 +21,8 @@ from tests.addons.conftest import ANSWER, GARDEN, HARBOUR, Serve, configuration
 from tests.addons.hostile import client_of
 from tests.addons.http2_peers import Client
 from tests.addons.test_dispatch import CLOUDS, asked, curl
-from tests.harness import RawUpstream, SuiteProcess, patience
+from tests.harness import RawUpstream, SuiteProcess
+from tests.own_time import OwnTime, patience
 
 ASK = {"name": "ask me", "when": {"note": "vault/Garden.md", "to": "cloud"}, "then": "hold", "hold_for": "10m"}
 PROTOCOLS = ("anthropic", "openai-chat", "openai-responses", "gemini", "bedrock")
@@ -252,7 +254,7 @@ def question(text: str = GARDEN) -> bytes:
 
 
 async def when(condition: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + 30 * patience()
+    deadline = time.monotonic() + 60 * patience()
     while not await asyncio.to_thread(condition):
         assert time.monotonic() < deadline, f"no {what}"
         await asyncio.sleep(0.02)
@@ -345,9 +347,9 @@ async def test_other_clients_go_on_while_many_wait(suite: SuiteProcess) -> None:
         url = "https://api.anthropic.com/v1/messages"
         waits = [asyncio.create_task(client.post(url, content=question())) for _ in range(20)]
         await when(lambda: len(held(suite)) == 20, "twenty on hold")
-        started = time.monotonic()
+        time_since = OwnTime(suite.process.pid, os.getpid())
         assert (await client.post(url, content=question(HARBOUR))).status_code == 200
-        assert time.monotonic() - started < 5 * patience()
+        assert time_since.seconds() < 5
         for one in await asyncio.to_thread(held, suite):
             await asyncio.to_thread(decide, suite, one, "release")
         assert [(await answer).status_code for answer in waits] == [200] * 20
@@ -367,6 +369,7 @@ class Mitmweb:
             headers={"Authorization": f"Bearer {token}", "X-XSRFToken": XSRF},
             cookies={"_mitmproxy_xsrf": XSRF},
             trust_env=False,
+            timeout=60,
         )
 
     def paused(self) -> dict[str, Any]:

@@ -73,13 +73,13 @@ def leave(flow: http.HTTPFlow) -> None:
 
 async def begun(stage: Stage, count: int = 1) -> None:
     """Until so many flows are shown as paused, and each is waited for."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while [getattr(flow, RESUMED) is None for flow in stage.updated] != [False] * count:  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(0)
 
 
 async def end(answer: asyncio.Task[Released]) -> Released:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await answer
 
 

@@ -158,6 +158,8 @@ class Early:
     reads: bool = True
     asked: int = 0
     port: int = 0
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the client has the answer, after which the connection is cut off."""
 
     async def start(self, tls: ssl.SSLContext) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
@@ -175,7 +177,7 @@ class Early:
             await writer.drain()
             while self.reads and await reader.read(65536):
                 pass
-            await asyncio.sleep(self.reads or 2)
+            await asyncio.wait_for(self.arrived.wait(), SECONDS)
         except (OSError, asyncio.IncompleteReadError):
             pass
         finally:
@@ -305,8 +307,10 @@ async def test_an_answer_before_the_body_is_read(stage: Stage, name: str, reads:
         reads,
         0,
     )
+    stage.early.arrived.clear()
     async with client_of(stage.suite, http2=http2) as client:
         got = await ask(client, question(f"{name}-{http2}", padding="x" * 8_000_000), url=OPENAI)
+    stage.background.loop.call_soon_threadsafe(stage.early.arrived.set)
     assert (got.status, got.data, got.whole) == (413, data, True)
     assert tells(await entry_of(stage.suite, f"{name}-{http2}")) == (413, "failed", UNKNOWN, len(data))
     assert stage.early.asked == 1

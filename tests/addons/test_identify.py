@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,13 +15,14 @@ from mitmproxy import http
 from addons.clients import ClientTable
 from addons.conversation_keys import LONGEST_KEY, ConversationKeys
 from addons.destinations import Destinations
-from addons.flows import Flows
-from addons.identify import INLINE_BYTES, Identify
+from addons.flows import INLINE_BYTES, MOST_CONNECTIONS, MOST_INLINE, Flows
+from addons.identify import Identify
 from addons.providers import Provider, ProviderConfig, ProviderTable
 from addons.sender import Senders
 from memory.body import Body, read_body
 from memory.exchange import Exchange, Place, Scan
 from memory.index import NoteIndex
+from memory.note_library import NoteLibrary
 from memory.scan import scan_body
 from tests.addons.parts import MESSAGES, flow_to
 
@@ -217,9 +219,9 @@ async def test_a_large_or_encoded_body_is_read_in_a_thread(
         readers.append(threading.current_thread())
         return read(self, raw, encoding, content_type)
 
-    def understood(self: Identify, request: http.Request, exchange: Exchange, body: Body) -> Any:
+    def understood(self: Identify, path: str, headers: Any, exchange: Exchange, body: Body) -> Any:
         understanders.append(threading.current_thread())
-        return understand(self, request, exchange, body)
+        return understand(self, path, headers, exchange, body)
 
     understanders: list[threading.Thread] = []
     monkeypatch.setattr(Identify, "_decoded", decoded)
@@ -232,6 +234,48 @@ async def test_a_large_or_encoded_body_is_read_in_a_thread(
     assert (exchange.model, exchange.request_bytes) == ("m", len(raw))
     assert [reader is not threading.main_thread() for reader in readers] == [threaded]
     assert understanders == readers
+
+
+@pytest.mark.parametrize(
+    ("before", "size", "is_quick"),
+    [
+        (None, INLINE_BYTES, True),
+        (None, INLINE_BYTES + 1, False),
+        (100_000, 100_000 + INLINE_BYTES, True),
+        (100_000, 100_001 + INLINE_BYTES, False),
+        (100_000, 10, True),
+        (9 * MOST_INLINE, MOST_INLINE, True),
+        (9 * MOST_INLINE, MOST_INLINE + 1, False),
+    ],
+)
+def test_what_goes_on_from_the_last_body_of_a_connection_is_quick(
+    before: int | None, size: int, is_quick: bool
+) -> None:
+    flows, flow, other = Flows(), flow_to(), flow_to()
+    if before is not None:
+        flows.was_scanned(flow, before)
+    assert flows.is_quick(flow, size) is is_quick
+    assert flows.is_quick(other, size) is (size <= INLINE_BYTES)  # on a connection of its own
+
+
+def test_with_other_notes_nothing_is() -> None:
+    flows, flow, snapshot = Flows(), flow_to(), NoteLibrary([]).snapshot
+    flows.scanned_for(flow, snapshot)
+    flows.was_scanned(flow, INLINE_BYTES)
+    flows.scanned_for(flow, replace(snapshot, loaded_at=datetime.now(UTC)))
+    assert flows.is_quick(flow, INLINE_BYTES + 1)
+    flows.scanned_for(flow, replace(snapshot, index=NoteIndex.build(())))
+    assert not flows.is_quick(flow, INLINE_BYTES + 1)
+
+
+def test_the_connections_that_were_silent_for_longest_are_forgotten() -> None:
+    flows, first = Flows(), flow_to()
+    flows.was_scanned(first, INLINE_BYTES)
+    for _ in range(MOST_CONNECTIONS - 1):
+        flows.was_scanned(flow_to(), 1)
+    assert flows.is_quick(first, INLINE_BYTES + 1)
+    flows.was_scanned(flow_to(), 1)
+    assert not flows.is_quick(first, INLINE_BYTES + 1)
 
 
 @pytest.mark.parametrize(

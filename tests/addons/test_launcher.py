@@ -19,6 +19,8 @@ from typing import Any
 
 import certifi
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 from mitmproxy import options
 from mitmproxy.addonmanager import Loader
 from mitmproxy.addons.proxyserver import Proxyserver
@@ -31,7 +33,7 @@ from mitmproxy.tools.dump import DumpMaster
 from mitmproxy.tools.web.master import WebMaster
 from mitmproxy.utils.asyncio_utils import install_exception_handler
 
-from addons.certificates import BUNDLE, CA_CERTIFICATE, write_bundle
+from addons.certificates import BUNDLE, CA, CA_CERTIFICATE, write_bundle
 from addons.clients import ClientConfig, MatchConfig
 from addons.config import Address, Config, DashboardConfig, ProxyConfig, ReverseConfig, TokensConfig, Upstream
 from addons.demo.authority import AuthorityPaths
@@ -49,6 +51,7 @@ from addons.launcher import (
 from addons.loop_faults import report_fault
 from addons.makers import StartError
 from addons.mitmproxy_options import proxy_options
+from addons.program import with_program
 from addons.providers import ProviderTable
 from addons.suite import MitMemory, Suite
 from web.access import load_or_make_tokens
@@ -387,7 +390,7 @@ async def test_every_address_of_loopback_makes_links_that_open(tmp_path: Path, h
 
 
 def test_without_a_socket_the_dashboard_needs_a_port(tmp_path: Path) -> None:
-    with pytest.raises(StartError, match="port 0 is for `mitmemory run`"):
+    with pytest.raises(StartError, match=re.escape(with_program("port 0 is for `mitmemory run`"))):
         Suite(config_of(tmp_path))
 
 
@@ -473,6 +476,37 @@ def test_a_state_directory_that_cannot_be_made_is_said(tmp_path: Path, started: 
         launch(config_of(tmp_path / "state"), lambda _running, _end: None)
     assert str(caught.value).endswith("set state to another directory")
     assert started == []
+
+
+@pytest.mark.parametrize("damaged", [b"", b"x", b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"])
+def test_a_damaged_authority_is_said(tmp_path: Path, started: list[tuple[Any, ...]], damaged: bytes) -> None:
+    folder = tmp_path / "mitmproxy"
+    folder.mkdir()
+    (folder / CA).write_bytes(damaged)
+    with pytest.raises(StartError) as caught:
+        launch(config_of(tmp_path), lambda *_: None)
+    assert str(caught.value) == f"the authority in {folder} is damaged: remove that folder for a new one"
+    assert started == []
+
+
+def test_an_authority_that_cannot_be_read_is_said(tmp_path: Path, started: list[tuple[Any, ...]]) -> None:
+    (tmp_path / "mitmproxy" / CA).mkdir(parents=True)
+    with pytest.raises(StartError, match=r"mitmproxy-ca.pem cannot be used \(Is a directory\): mend that, or set"):
+        launch(config_of(tmp_path), lambda *_: None)
+    assert started == []
+
+
+def test_an_authority_whose_key_has_a_password_is_mitmproxys_to_open(
+    tmp_path: Path, started: list[tuple[Any, ...]], authority: AuthorityPaths
+) -> None:
+    folder = tmp_path / "mitmproxy"
+    folder.mkdir()
+    key = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"a password")
+    )
+    (folder / CA).write_bytes(key + authority.authority.read_bytes())
+    launch(config_of(tmp_path), lambda *_: None)
+    assert len(started) == 1
 
 
 def test_a_state_directory_that_may_not_be_written_is_said(

@@ -16,6 +16,7 @@ import pytest
 from addons.config import Config
 from addons.exits import FAILED, OK, WRONG_INPUT
 from addons.ledger_command import LedgerAction, ledger
+from addons.program import with_program
 from memory.activity_file import FILE_NAME, open_to_write
 from memory.activity_rows import append, head, prune
 from memory.ledger import START
@@ -123,10 +124,10 @@ def test_the_log_as_a_file(state: Path, writer: sqlite3.Connection, capsysbinary
 @pytest.mark.parametrize(
     ("action", "options", "message"),
     [
-        ("verify", {"since": "30d"}, "--since and --format are for: mitmemory ledger export"),
-        ("head", {"kind": "csv"}, "--since and --format are for: mitmemory ledger export"),
-        ("export", {"noted": "ab" * 32}, "--head is for: mitmemory ledger verify"),
-        ("verify", {"noted": "ab"}, "--head takes the 64 letters and digits that mitmemory ledger head printed"),
+        ("verify", {"since": "30d"}, "--since and --format are for `mitmemory ledger export`"),
+        ("head", {"kind": "csv"}, "--since and --format are for `mitmemory ledger export`"),
+        ("export", {"noted": "ab" * 32}, "--head is for `mitmemory ledger verify`"),
+        ("verify", {"noted": "ab"}, "--head takes the 64 letters and digits that `mitmemory ledger head` printed"),
         ("export", {"since": "1y"}, "--since must be a duration like 30d, or a time like 2026-03-04T05:06:07Z"),
     ],
 )
@@ -134,7 +135,7 @@ def test_a_mistake_is_said(
     state: Path, capsys: Any, action: LedgerAction, options: dict[str, str], message: str
 ) -> None:
     assert run(state, action, **options) == WRONG_INPUT
-    assert capsys.readouterr() == ("", f"mitmemory: {message}\n")
+    assert capsys.readouterr() == ("", with_program(f"mitmemory: {message}\n"))
 
 
 @pytest.mark.parametrize("action", ["verify", "export", "head"])

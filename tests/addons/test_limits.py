@@ -74,6 +74,16 @@ def test_a_chunked_request_to_a_model_is_limited_while_it_arrives(limits: Limits
     assert is_refused(stream, request=True) == (True, True)
 
 
+def test_a_body_that_said_its_length_is_looked_at_once(limits: Limits) -> None:
+    flow = flow_to(MESSAGES, b"x" * 1024)
+    stream = stream_of(flow)
+    assert is_refused(stream, request=True) == (False, False)
+    stream.request_body_buf += b"x" * 1025  # more than it said, which mitmproxy's parsers let through nowhere
+    assert is_refused(stream, request=True) == (False, False)
+    flow.request.headers["Transfer-Encoding"] = "chunked"  # which counts then
+    assert is_refused(stream, request=True) == (True, True)
+
+
 def test_an_answer_is_never_limited(limits: Limits) -> None:
     for url in (MESSAGES, OTHER):
         flow = flow_to(url, status=200)

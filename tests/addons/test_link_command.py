@@ -18,7 +18,7 @@ from tests.harness import SuiteProcess, mitmemory
 
 def status_of(link: str) -> int:
     place = urlsplit(link)
-    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
     connection.request("GET", f"{place.path}?{place.query}")
     status = connection.getresponse().status
     connection.close()
@@ -40,7 +40,7 @@ def test_each_link_opens_once(tmp_path: Path, vault: Path) -> None:
         assert mitmemory("link", "--config", str(suite.config)).returncode == 1
     gone = mitmemory("link", "--config", str(suite.config))
     assert (gone.returncode, gone.stdout) == (1, "")
-    assert gone.stderr == with_program("mitmemory: no suite runs: start one with `mitmemory run`\n")
+    assert gone.stderr == with_program("mitmemory: no suite runs: start one with `mitmemory run`\n", suite.config)
 
 
 def test_without_a_state_directory_the_suite_cannot_be_found(

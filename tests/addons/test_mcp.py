@@ -22,8 +22,10 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from addons import cli
+from addons.program import with_program
 from tests.addons.test_recall_command import write_config
-from tests.harness import MITMEMORY, SuiteProcess, patience
+from tests.harness import MITMEMORY, SuiteProcess
+from tests.own_time import patience
 from tests.web.remembering import remembering
 
 ME = {"name": "Me", "match": {"proxy_user": "me"}, "memory_enabled": True}
@@ -154,9 +156,10 @@ def test_without_a_suite_the_tool_says_what_to_do(tmp_path: Path) -> None:
     config = write_config(tmp_path, ME)
     [_], (failed, text) = asyncio.run(asked_over_stdio(config, tmp_path))
     assert failed
-    assert text == (
+    assert text == with_program(
         "mitmemory does not run, and it has the memories. Go on without them, and ask the user to start it with "
-        "`mitmemory run`."
+        "`mitmemory run`.",
+        config,
     )
 
 
@@ -178,7 +181,10 @@ def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str
     off, inside = {"name": "off", "match": {"proxy_user": "off"}}, ME | {"name": "inside", "mode": "mcp_via_llm"}
     config = write_config(tmp_path, ME, off, inside)
     for client, message in [
-        ("nobody", f"{config} names no client nobody"),
+        (
+            "nobody",
+            f"{config} names no client nobody: name one of me, inside, or add it under `clients`, with memory_enabled: true",
+        ),
         ("off", f"off has no memory: set memory_enabled: true for it in {config}"),
         ("inside", "the memory of inside comes inside its conversations (mode mcp_via_llm): it needs no MCP server"),
     ]:

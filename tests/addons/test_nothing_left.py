@@ -30,7 +30,7 @@ from tests.addons.test_websocket import answer, turn
 
 FREE = Address("127.0.0.1", 0)
 MOST = 2000
-SECONDS = 20
+SECONDS = 60
 SLOW = 0.3
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 BEGUN = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: {}\n\r\n"
@@ -44,6 +44,8 @@ class Watcher:
     def __init__(self, suite: Suite) -> None:
         self._flows = suite.stages.flows
         self.ids: set[str] = set()
+        self.steps: list[str] = []
+        """How far requests came, one after the other."""
         self.errors = self.responses = 0
 
     def client_connected(self, client: connection.Client) -> None:
@@ -52,12 +54,17 @@ class Watcher:
     def server_connect(self, data: ServerConnectionHookData) -> None:
         self.ids.add(data.server.id)
 
+    def server_connected(self, _: ServerConnectionHookData) -> None:
+        self.steps.append("connected")
+
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         self._note(flow)
+        self.steps.append("headers")
         self._kill(flow, "kill=headers")
 
     async def request(self, flow: http.HTTPFlow) -> None:
         self._note(flow)
+        self.steps.append("request")
         if "slow=request" in flow.request.path:
             await asyncio.sleep(SLOW)
         self._kill(flow, "kill=request")
@@ -65,6 +72,7 @@ class Watcher:
             flow.response = http.Response.make(200, b"{}")
 
     async def responseheaders(self, flow: http.HTTPFlow) -> None:
+        self.steps.append("answer")
         if "slow=answer" in flow.request.path:
             await asyncio.sleep(SLOW)
         self._kill(flow, "kill=answer")
@@ -120,17 +128,19 @@ class Stage:
         await writer.drain()
         return reader, writer
 
-    async def leave(self, query: str, *, after: bytes = b"", seconds: float = 0.0, **more: Any) -> None:
-        """Send a request and go away: once this much of the answer has come, and after some seconds."""
+    async def leave(self, query: str, *, after: bytes = b"", once: str = "", **more: Any) -> None:
+        """Send a request and go away: once this much of the answer has come, or the request has come to this step."""
+        steps, before = self.watcher.steps, self.watcher.steps.count(once)
         async with asyncio.timeout(SECONDS):
             reader, writer = await self.begin(query, **more)
             if after:
                 await reader.readuntil(after)
-            await asyncio.sleep(seconds)
+            else:
+                await settled(lambda: steps.count(once) > before)
             writer.transport.abort()
 
     def opened(self) -> connect:
-        return connect(f"ws://{self.sockets}/v1/responses", proxy=f"http://me:x@{self.proxy}")
+        return connect(f"ws://{self.sockets}/v1/responses", proxy=f"http://me:x@{self.proxy}", open_timeout=SECONDS)
 
     def left(self) -> list[str]:
         """Where an addon still holds the id of anything that came by."""
@@ -257,11 +267,11 @@ WAYS: dict[str, Callable[[Stage], Awaitable[object]]] = {
     "killed before it is sent": lambda one: one.send("kill=request"),
     "killed before the answer": lambda one: one.send("kill=answer"),
     "killed at the end": lambda one: one.send("kill=end"),
-    "client gone before the body": lambda one: one.leave("", length=1000, body=b"", seconds=0.05),
-    "client gone in the body": lambda one: one.leave("", length=1000, seconds=0.05),
-    "client gone while it is looked at": lambda one: one.leave("slow=request", seconds=0.05),
-    "client gone before the answer": lambda one: one.leave("do=nothing", seconds=0.2),
-    "client gone as the answer begins": lambda one: one.leave("do=hang&slow=answer", seconds=0.15),
+    "client gone before the body": lambda one: one.leave("", length=1000, body=b"", once="headers"),
+    "client gone in the body": lambda one: one.leave("", length=1000, once="headers"),
+    "client gone while it is looked at": lambda one: one.leave("slow=request", once="request"),
+    "client gone before the answer": lambda one: one.leave("do=nothing", once="connected"),
+    "client gone as the answer begins": lambda one: one.leave("do=hang&slow=answer", once="answer"),
     "client gone in the answer": lambda one: one.leave("do=hang", after=b"data: {}"),
 }
 
@@ -274,7 +284,7 @@ async def test_each_way_out_of_a_request(stage: Stage, caplog: pytest.LogCapture
         await settled(lambda: stage.watcher.responses + stage.watcher.errors == len(ended) + 1)
         ended.append(way)
         with suppress(TimeoutError):
-            await settled(lambda: not stage.left(), seconds=1)
+            await settled(lambda: not stage.left())
         kept += [f"{way}: {place}" for place in stage.left()]
     assert kept == []
     assert len(stage.watcher.ids) > 3 * len(WAYS)

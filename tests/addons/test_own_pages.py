@@ -34,7 +34,7 @@ def port_of(url: str) -> int:
 
 def exchange(suite: SuiteProcess, *sent: bytes) -> bytes:
     """What the proxy answers to raw bytes: curl would tidy the spellings up."""
-    with socket.create_connection(("127.0.0.1", port_of(suite.proxy)), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port_of(suite.proxy)), timeout=60) as connection:
         answer = b""
         for part in sent:
             connection.sendall(part)

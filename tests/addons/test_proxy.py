@@ -25,7 +25,7 @@ def messages(*texts: str, **more: Any) -> bytes:
 
 def curl(suite: SuiteProcess, url: str, *flags: str, body: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
     """curl through the proxy, trusting its authority; `--data-binary` with the body where there is one."""
-    command = ["curl", "-sS", "--max-time", "30", "--proxy", suite.proxy, "--noproxy", "", "--cacert", str(suite.ca)]
+    command = ["curl", "-sS", "--max-time", "60", "--proxy", suite.proxy, "--noproxy", "", "--cacert", str(suite.ca)]
     if body is not None:
         command += ["--data-binary", "@-", "-H", "Content-Type: application/json"]
     return subprocess.run([*command, *flags, url], input=body, capture_output=True, check=False)
@@ -116,7 +116,7 @@ def test_a_body_above_the_limit_is_refused_and_nothing_leaves(suite: SuiteProces
 
 
 def test_events_tell_when_a_request_is_routed_and_when_it_is_over(suite: SuiteProcess) -> None:
-    listen = ["curl", "-sSN", "--max-time", "30", "-H", f"Authorization: Bearer {suite.tokens['read_only']}"]
+    listen = ["curl", "-sSN", "--max-time", "60", "-H", f"Authorization: Bearer {suite.tokens['read_only']}"]
     with subprocess.Popen([*listen, f"{suite.dashboard}api/events"], stdout=subprocess.PIPE, text=True) as page:
         assert page.stdout
         assert page.stdout.readline().startswith("retry: ")
@@ -190,14 +190,14 @@ def test_the_first_event_arrives_before_the_second_is_made(
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         writer.write(b"10\r\ndata: \xc3\xa9 first\n\n\r\n")
         await writer.drain()
-        await asyncio.wait_for(go_on.wait(), 20)
+        await asyncio.wait_for(go_on.wait(), 60)
         writer.write(b'20\r\ndata: {"type": "message_stop"}\n\n\r\n0\r\n\r\n')
         await writer.drain()
 
     server = serve(respond)
     config = configuration(vault, {"anthropic": f"https://127.0.0.1:{server.port}"})
     with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
-        command = ["curl", "-sSN", version, "--max-time", "30", "--proxy", suite.proxy, "--cacert", str(suite.ca)]
+        command = ["curl", "-sSN", version, "--max-time", "60", "--proxy", suite.proxy, "--cacert", str(suite.ca)]
         command += ["--data-binary", messages("Hello", stream=True).decode(), URL]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
             assert client.stdout

@@ -16,7 +16,7 @@ from addons.demo.authority import AuthorityPaths
 from memory.conversations.store import Store
 from tests.addons.conftest import Serve, configuration
 from tests.addons.test_proxy import URL, curl
-from tests.harness import MITMEMORY, RawRequest, SuiteProcess, patience
+from tests.harness import RawRequest, SuiteProcess, mitmemory
 from tests.web.remembering import CAKE, KEY, NOON, remembering
 
 FAUCET = "Who is going to repair the faucet?"
@@ -89,7 +89,10 @@ def test_what_is_wrong_is_said(run: Any, tmp_path: Path) -> None:
     config = write_config(tmp_path, ME, {"name": "on", "match": {"proxy_user": "on"}, "memory_enabled": True})
     when = "must be a duration like 2d, or a time like 2026-03-04T05:06:07Z"
     for arguments, message in [
-        (("nobody", "key"), f"{config} names no client nobody"),
+        (
+            ("nobody", "key"),
+            f"{config} names no client nobody: name one of on, or add it under `clients`, with memory_enabled: true",
+        ),
         (("Me", "key"), f"Me has no memory: set memory_enabled: true for it in {config}"),
         (("on", " "), "say what to look for"),
         (("on", "key", "--limit", "21"), "--limit must be a number from 1 to 20"),
@@ -129,8 +132,7 @@ def say(suite: SuiteProcess, text: str) -> None:
 
 
 def recall(suite: SuiteProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(MITMEMORY), "recall", "--config", str(suite.config), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60 * patience(), check=False)
+    return mitmemory("recall", "--config", str(suite.config), *arguments)
 
 
 def test_a_memory_is_switched_on_searched_and_switched_off_while_it_runs(

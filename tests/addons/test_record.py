@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -215,7 +216,9 @@ def test_a_folder_listing_is_shown_and_not_counted() -> None:
 
 
 def resent(carried: Carried, exchange: Exchange, *sightings: Sighting) -> list[bool]:
-    return [one.resent for one in carried.marked(exchange, sightings)]
+    marked = carried.marked(exchange, sightings)
+    assert [replace(one, resent=False) for one in marked] == [*sightings]  # nothing else is said of them
+    return [one.resent for one in marked]
 
 
 def test_what_a_conversation_carried_is_resent() -> None:

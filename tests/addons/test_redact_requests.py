@@ -21,9 +21,9 @@ from websockets.asyncio.server import serve as serve_sockets
 from addons.demo.authority import PROVIDER_NAMES, AuthorityPaths, make_authority
 from tests.addons.conftest import Serve, configuration
 from tests.addons.playback import Playback, Played, Recorded
-from tests.addons.test_dispatch import CLOUDS, asked
+from tests.addons.test_dispatch import CLOUDS, asked, sent_until_told
 from tests.addons.test_websocket import turn
-from tests.harness import RawRequest, RawUpstream, SuiteProcess, patience
+from tests.harness import RawRequest, RawUpstream, SuiteProcess
 from tests.memory.redacting import leaks
 
 NOTE = """---
@@ -303,25 +303,19 @@ async def test_a_message_on_a_socket_that_is_open_is_not_altered(tmp_path: Path,
     received: list[str | bytes] = []
 
     async def keep(socket: Any) -> None:
-        received.extend([message async for message in socket])
+        async for message in socket:
+            received.append(message)  # noqa: PERF401 - it is looked at while more may come
 
     async with serve_sockets(keep, "127.0.0.1", 0, ssl=authority.server_context()) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         config = configuration(vault_of(tmp_path), {"openai": f"https://127.0.0.1:{port}"})
         with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
             context = ssl.create_default_context(cafile=str(suite.ca))
-            async with connect("wss://api.openai.com/v1/responses", proxy=suite.proxy, ssl=context) as socket:
+            async with connect(
+                "wss://api.openai.com/v1/responses", proxy=suite.proxy, ssl=context, open_timeout=60
+            ) as socket:
                 written = yaml.safe_load(suite.config.read_text("utf-8"))
                 suite.config.write_text(yaml.safe_dump(written | {"rules": [RULE]}), "utf-8")
-                told: dict[str, Any] = {}
-                sent = 0
-                async with asyncio.timeout(60 * patience()):
-                    while not told:
-                        await socket.send(turn(NOTE, model="tide-1"))
-                        sent += 1
-                        try:
-                            told = json.loads(await asyncio.wait_for(socket.recv(), 1))
-                        except TimeoutError:
-                            continue
+                sent, told = await sent_until_told(socket, turn(NOTE, model="tide-1"), received)
                 assert told["error"]["message"].startswith('mitmemory blocked this request: "strip the ledger" keeps ')
     assert received == [turn(NOTE, model="tide-1")] * (sent - 1)

@@ -58,7 +58,7 @@ async def suite(file: File) -> Any:
     await suite.note_library.aclose()
 
 
-async def until(holds: Callable[[], bool], seconds: float = 10) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110  # what is waited for has no event
             await asyncio.sleep(EVERY)
@@ -320,7 +320,7 @@ def test_providers_change_for_new_connections(tmp_path: Path, serve: Serve, auth
     lab, other = serve(), serve()
     host = f"localhost:{lab.port}"
     with SuiteProcess(tmp_path, {"providers": []}, trust=authority.authority) as suite:
-        ask = ["curl", "-s", "--max-time", "30", "--proxy", suite.proxy, "--noproxy", "", "--cacert", str(suite.ca)]
+        ask = ["curl", "-s", "--max-time", "60", "--proxy", suite.proxy, "--noproxy", "", "--cacert", str(suite.ca)]
 
         def asked() -> bool:
             """Whether the proxy answered under a certificate of its own."""

@@ -27,7 +27,7 @@ from tests.addons.recording import Notebook
 from tests.addons.wires import sse
 
 FREE = Address("127.0.0.1", 0)
-SECONDS = 30
+SECONDS = 60
 REMINDER = "<system-reminder>\nToday is Monday.\n</system-reminder>"
 ARGUMENTS = {"path": "tides.md"}
 WRITTEN = json.dumps(ARGUMENTS)
@@ -508,7 +508,9 @@ async def test_what_each_protocol_says_is_recorded_before_the_client_has_it(stag
 
 async def test_responses_over_a_websocket(stage: Stage) -> None:
     stage.model.case = case = _responses(prompt_cache_key="tulip")
-    async with connect(f"ws://{stage.sockets}/v1/responses", proxy=f"http://me:x@{stage.proxy}") as socket:
+    async with connect(
+        f"ws://{stage.sockets}/v1/responses", proxy=f"http://me:x@{stage.proxy}", open_timeout=SECONDS
+    ) as socket:
         await socket.send(json.dumps({"type": "response.create", **case.request}))
         while '"response.completed"' not in str(await asyncio.wait_for(socket.recv(), SECONDS)):
             pass

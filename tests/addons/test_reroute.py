@@ -24,7 +24,8 @@ from tests.addons.gateway_parts import BODY, header_of
 from tests.addons.hostile import OnlyHTTP2
 from tests.addons.http2_peers import Client
 from tests.addons.parts import connection_to, flow_to
-from tests.harness import FAULTS, RawRequest, RawUpstream, SuiteProcess, free_port, patience, started
+from tests.harness import FAULTS, START_SECONDS, RawRequest, RawUpstream, SuiteProcess, free_port, started
+from tests.own_time import OwnTime
 
 URL = "https://api.anthropic.com/v1/messages?beta=true"
 DOOR = Door("127.0.0.1", 4711, "/token", "proof")
@@ -117,7 +118,7 @@ class Proxy:
     def client(self, *, http2: bool) -> httpx.AsyncClient:
         context = OnlyHTTP2(ssl.PROTOCOL_TLS_CLIENT) if http2 else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(self.ca)
-        return httpx.AsyncClient(http2=http2, proxy=self.proxy, verify=context, timeout=30, trust_env=False)
+        return httpx.AsyncClient(http2=http2, proxy=self.proxy, verify=context, timeout=START_SECONDS, trust_env=False)
 
     @property
     def proxy(self) -> str:
@@ -128,20 +129,22 @@ class Proxy:
         return self.confdir / "mitmproxy-ca-cert.pem"
 
     def stop(self) -> float:
-        """Seconds that it took after SIGTERM."""
-        began = time.monotonic()
+        """Seconds of its own that it took after SIGTERM."""
+        time_since, spent, give_up = OwnTime(self.process.pid), 0.0, time.monotonic() + START_SECONDS
         self.lines.append("SIGTERM")
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(timeout=20)
+            while self.process.poll() is None and time.monotonic() < give_up:
+                spent = time_since.seconds()
+                time.sleep(0.02)
         finally:
             if self.process.poll() is None:
                 self.process.kill()
                 self.process.wait()
-            self.reader.join(timeout=5)
+            self.reader.join(timeout=START_SECONDS)
             assert self.process.stdout
             self.process.stdout.close()
-        return time.monotonic() - began
+        return spent
 
 
 class Model:
@@ -164,6 +167,13 @@ class Model:
         finally:
             self.go_on.clear()
         writer.write(b"8\r\ndata: 2\n\r\n0\r\n\r\n")
+
+    def is_left_soon(self, proxy: Proxy) -> None:
+        """The request at the target ends in a second, because its client has left."""
+        time_since = OwnTime(proxy.process.pid, os.getpid())
+        assert self.left.wait(START_SECONDS)
+        assert time_since.seconds() < 1
+        self.left.clear()
 
 
 async def failing(_: RawRequest, writer: asyncio.StreamWriter) -> None:
@@ -203,7 +213,7 @@ async def test_a_request_goes_to_the_target_and_its_answer_streams_back(
 ) -> None:
     for target in targets:
         target.requests.clear()
-    async with proxy.client(http2=http2) as client, asyncio.timeout(40):
+    async with proxy.client(http2=http2) as client, asyncio.timeout(2 * START_SECONDS):
         for number in (1, 2):  # the client's connection is used again
             headers = {"x-api-key": "sk-of-the-provider", PROOF_HEADER: "guessed", "accept-encoding": "br"}
             async with client.stream("POST", URL, content=BODY, headers=headers) as response:
@@ -229,34 +239,31 @@ async def test_a_request_goes_to_the_target_and_its_answer_streams_back(
 
 
 async def test_a_client_that_leaves_ends_the_request_at_the_target(proxy: Proxy, model: Model) -> None:
-    async with proxy.client(http2=False) as client, asyncio.timeout(40):
+    async with proxy.client(http2=False) as client, asyncio.timeout(2 * START_SECONDS):
         async with client.stream("POST", URL, content=BODY) as response:
             assert await anext(response.aiter_raw()) == b"data: 1\n"
-        assert await asyncio.to_thread(model.left.wait, 1 * patience())
-        model.left.clear()
+        await asyncio.to_thread(model.is_left_soon, proxy)
         assert await asyncio.to_thread(proxy.wait_for, "ERROR") == [URL]
 
 
 async def test_a_stream_that_is_reset_ends_at_the_target_and_its_neighbour_goes_on(proxy: Proxy, model: Model) -> None:
-    async with asyncio.timeout(40), await Client.connect(proxy, "api.anthropic.com") as client:  # type: ignore[arg-type]
+    async with asyncio.timeout(2 * START_SECONDS), await Client.connect(proxy, "api.anthropic.com") as client:  # type: ignore[arg-type]
         leaving, staying = await client.ask(BODY), await client.ask(BODY)
         await leaving.has(8)
         await staying.has(8)
         client.reset(leaving.stream)
-        assert await asyncio.to_thread(model.left.wait, 1 * patience())
-        model.left.clear()
+        await asyncio.to_thread(model.is_left_soon, proxy)
         model.go_on.set()
         await staying.over.wait()
         assert staying.told == (200, b"data: 1\ndata: 2\n", "")
 
 
 async def test_the_end_comes_within_seconds_in_mid_stream(proxy: Proxy, model: Model) -> None:
-    async with proxy.client(http2=False) as client, asyncio.timeout(40):
+    async with proxy.client(http2=False) as client, asyncio.timeout(2 * START_SECONDS):
         async with client.stream("POST", URL, content=BODY) as response:
             assert await anext(response.aiter_raw()) == b"data: 1\n"
-            assert await asyncio.to_thread(proxy.stop) < 3 * patience()
-        assert await asyncio.to_thread(model.left.wait, 1 * patience())
-        model.left.clear()
+            assert await asyncio.to_thread(proxy.stop) < 3
+        await asyncio.to_thread(model.is_left_soon, proxy)
 
 
 async def test_a_request_that_no_target_takes_ends_as_an_error_the_client_can_read(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -64,11 +63,10 @@ class Ports:
 
     @classmethod
     def free(cls) -> Ports:
-        probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(6)]
-        found = cls(*(probe.getsockname()[1] for probe in probes))
-        for probe in probes:
-            probe.close()
-        return found
+        found: set[int] = set()
+        while len(found) < 6:
+            found.add(free_port())
+        return cls(*found)
 
 
 @dataclass
@@ -80,7 +78,7 @@ class Reached:
 
     def post(self, port: int, path: str, *flags: str, body: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
         """curl to a listener as if it were the provider: no proxy, no certificate."""
-        command = ["curl", "-sS", "--max-time", "30", "--noproxy", "*", "--data-binary", "@-", *flags]
+        command = ["curl", "-sS", "--max-time", "60", "--noproxy", "*", "--data-binary", "@-", *flags]
         url = f"http://127.0.0.1:{port}{path}"
         return subprocess.run([*command, url], input=body or messages(GARDEN), capture_output=True, check=False)
 

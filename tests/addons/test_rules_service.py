@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -168,3 +172,25 @@ def test_a_rule_is_hit_once_by_each_request_that_is_over() -> None:
     desk.answer(400)
     desk.fail("the connection is gone")
     assert desk.record.hits == {"a": 1, "b": 1}
+
+
+async def test_a_run_that_nobody_waits_for_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = Setting()
+    begun, over = threading.Event(), threading.Event()
+
+    def many(_: datetime | None) -> Iterator[dict[str, Any]]:
+        try:
+            for _ in range(10**6):
+                begun.set()
+                yield finished("1").to_json()
+        except GeneratorExit:
+            over.set()
+            raise
+
+    monkeypatch.setattr(setting.activity, "requests", many)
+    testing = asyncio.create_task(setting.service.test(None, None))
+    assert await asyncio.to_thread(begun.wait, 60)
+    testing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await testing
+    assert await asyncio.to_thread(over.wait, 60)

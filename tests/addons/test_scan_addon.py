@@ -11,8 +11,7 @@ import pytest
 from mitmproxy import http
 from mitmproxy.flow import Error
 
-from addons.flows import Flows
-from addons.identify import INLINE_BYTES
+from addons.flows import INLINE_BYTES, Flows
 from addons.record import Carried
 from addons.scan import MOST_FAILURES, MOST_REASONS, OTHER_REASONS, ScanRequests
 from memory.body import Body, read_body
@@ -146,8 +145,13 @@ async def test_a_large_body_is_scanned_in_a_thread(
         return Scan("complete")
 
     monkeypatch.setattr(Scanner, "scan", scan)
-    assert await desk.scan(desk.identified(flow_to(body=b"{}".ljust(size)))) == Scan("complete")
+    flow = flow_to(body=b"{}".ljust(size))
+    assert await desk.scan(desk.identified(flow)) == Scan("complete")
     assert seen == [threaded]
+    again = flow_to(body=b"{}".ljust(size + 1))
+    again.client_conn = flow.client_conn
+    assert await desk.scan(desk.identified(again)) == Scan("complete")
+    assert seen == [threaded, False]  # the turn that follows
 
 
 # ---- bodies that never came

@@ -83,7 +83,7 @@ def test_a_missing_vault_is_an_error_of_that_source_and_the_rest_goes_on(
 ) -> None:
     config = configuration(vault, {"anthropic": f"https://127.0.0.1:{upstream.port}"})
     config["memory"]["sources"].append({"name": "gone", "type": "markdown", "path": str(tmp_path / "gone")})
-    with SuiteProcess(tmp_path, config, trust=authority.authority, fresh=True) as suite:
+    with SuiteProcess(tmp_path, config, trust=authority.authority) as suite:
         curl(suite, URL, body=messages(GARDEN))
         assert notes_of(suite.activity()[0]) == {"vault/Garden.md": ("line", 2, 2)}
         good, gone = suite.api("api/memory").body["sources"]

@@ -258,7 +258,8 @@ def test_the_time_for_an_event_of_20_mb_grows_with_its_length(before: bytes, aft
         return spent
 
     small = min(seconds(2_000_000) for _ in range(3))
-    assert seconds(20_000_000) < 40 * small  # ten times, were the machine quiet; a hundred, were it quadratic
+    # Ten times, were the machine quiet; a hundred, were it quadratic.
+    assert any(seconds(20_000_000) < 40 * small for _ in range(3))
 
 
 def test_line_ends_alone_take_little_memory() -> None:

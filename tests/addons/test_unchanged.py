@@ -83,7 +83,7 @@ class Bare:
 
     def __exit__(self, *_: object) -> None:
         self.process.terminate()
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=60)
 
     @property
     def ca(self) -> Path:
@@ -92,7 +92,7 @@ class Bare:
 
 def through(port: int, ca: Path, request: bytes) -> tuple[list[bytes], bytes]:
     """Send raw bytes in a tunnel through the proxy: the answer's header lines, and its body without chunk sizes."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(b"CONNECT api.anthropic.com:443 HTTP/1.1\r\nHost: api.anthropic.com:443\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
         context = ssl.create_default_context(cafile=str(ca))

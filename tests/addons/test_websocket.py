@@ -137,6 +137,7 @@ def opened(suite: SuiteProcess, url: str = URL) -> connect:
         ssl=ssl.create_default_context(cafile=str(suite.ca)),
         additional_headers={"session-id": "tulip"},
         user_agent_header="codex_exec/0.171.0",
+        open_timeout=60,
         max_size=None,
     )
 
@@ -145,7 +146,7 @@ async def _ask(socket: ClientConnection, message: str) -> list[str]:
     await socket.send(message)
     events: list[str] = []
     while not events or json.loads(events[-1])["type"] != "response.completed":
-        events.append(str(await asyncio.wait_for(socket.recv(), 30)))
+        events.append(str(await asyncio.wait_for(socket.recv(), 60)))
     return events
 
 
@@ -197,7 +198,7 @@ async def test_several_turns_at_once_have_their_own_answers(
         for number, lane in enumerate(lanes, 1):
             more = {} if lane == "-" else {"stream_id": lane}
             await socket.send(turn("Hello.", model=f"gpt-{number}", **more))
-        got = [str(await asyncio.wait_for(socket.recv(), 30)) for _ in range(4 * len(lanes))]
+        got = [str(await asyncio.wait_for(socket.recv(), 60)) for _ in range(4 * len(lanes))]
         entries = suite.activity(len(lanes))
     assert got == model[0].sent
     told = {
@@ -238,7 +239,7 @@ async def test_a_socket_that_ends_in_the_midst_of_an_answer(
         await socket.recv()
         if who == "server":
             with pytest.raises(ConnectionClosed):
-                await asyncio.wait_for(_ask(socket, "{}"), 30)
+                await asyncio.wait_for(_ask(socket, "{}"), 60)
         else:
             socket.transport.abort()
     entry = suite.activity(1)[0]

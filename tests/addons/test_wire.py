@@ -218,6 +218,9 @@ def test_gemini_clis_wrapper() -> None:
     }
     facts = read("/v1internal:streamGenerateContent?alt=sse", body)
     assert (facts.model, facts.conversation, facts.side_request) == ("gemini-test", "tulip", False)
+    assert facts.opening is None  # nothing has to be told apart by it
+    del body["request"]["session_id"]  # type: ignore[attr-defined]
+    facts = read("/v1internal:streamGenerateContent?alt=sse", body)
     assert facts.opening == json.dumps({"parts": [{"text": "When is high tide?"}], "role": "user"})
 
 

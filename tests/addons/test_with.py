@@ -22,7 +22,7 @@ from addons.demo.authority import AuthorityPaths
 from addons.presence import running_suites
 from tests.addons.conftest import GARDEN, configuration
 from tests.addons.test_proxy import URL, messages, notes_of
-from tests.harness import MITMEMORY, RawUpstream, SuiteProcess, free_port
+from tests.harness import MITMEMORY, START_SECONDS, RawUpstream, SuiteProcess, free_port, mitmemory
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the programs of these tests are not for Windows")
 
@@ -62,7 +62,7 @@ class Setting:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + START_SECONDS
     while not condition():
         assert time.monotonic() < give_up
         time.sleep(0.05)
@@ -119,6 +119,29 @@ def test_a_program_that_there_is_not(setting: Setting, command: Sequence[str], c
     assert not setting.state.exists()
 
 
+def test_a_suite_that_ends_without_a_word(tmp_path: Path) -> None:
+    log = tmp_path / "with.log"
+    log.write_bytes(b"of the last one\n")
+    with (
+        subprocess.Popen([sys.executable, "-c", ""]) as process,
+        pytest.raises(with_command.NoSuiteError) as raised,
+    ):
+        with_command._wait_for(process, tmp_path, log, log.stat().st_size)
+    assert str(raised.value) == (f"the suite did not start: it left no word in {log}: is there room on the disk?")
+
+
+def test_a_file_that_may_not_be_run_and_a_folder_are_there(setting: Setting) -> None:
+    program = setting.folder / "notes.txt"
+    program.write_text("no program")
+    for path, why in (
+        (program, "a file that may not be run: make it executable"),
+        (setting.folder, "a folder"),
+    ):
+        ran = setting.run(str(path))
+        assert (ran.returncode, ran.stdout) == (126, "")
+        assert ran.stderr == f"mitmemory: {path}: cannot be run: it is {why}\n"
+
+
 def test_a_program_that_cannot_be_run(setting: Setting) -> None:
     program = setting.folder / "broken"
     program.write_bytes(b"\x00 no program")
@@ -166,10 +189,7 @@ def test_a_suite_that_runs_is_used_and_goes_on(
         entry = suite.activity()[0]
         assert (entry["client"], notes_of(entry)) == ("nightly", {"vault/Garden.md": ("line", 2, 2)})
         assert not (suite.state / "with.log").exists()
-        environ = subprocess.run(
-            [str(MITMEMORY), "env", "--config", str(suite.config), "--shell", "bash"],
-            capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
+        environ = mitmemory("env", "--config", str(suite.config), "--shell", "bash").stdout
         assert f"export HTTPS_PROXY={suite.proxy}\n" in environ
         assert suite.api("api/status").status == 200
     assert running_suites(suite.state) == []
@@ -195,7 +215,7 @@ def test_signals_reach_the_program(setting: Setting) -> None:
         for name in ("SIGUSR1", "SIGHUP", "SIGINT", "SIGTERM"):
             process.send_signal(getattr(signal, name))
             assert line_of(process) == f"{name}\n"
-        assert process.wait(timeout=60) == 5
+        assert process.wait(timeout=120) == 5
     setting.wait_until_gone()
 
 
@@ -214,7 +234,7 @@ def test_ctrl_c_at_a_terminal_reaches_the_program_once(setting: Setting) -> None
         os.kill(int(children_of(suite.pid, setting)), signal.SIGTERM)
         assert line_of(process) == "SIGTERM\n"
         process.stdin.close()
-        assert process.wait(timeout=60) == 5
+        assert process.wait(timeout=120) == 5
     setting.wait_until_gone()
 
 
@@ -260,7 +280,7 @@ def test_a_suite_goes_on_for_as_long_as_any_program_uses_it(setting: Setting) ->
             assert line_of(second) == "ready\n"
             assert first.stdin
             first.stdin.close()
-            assert first.wait(timeout=60) == 0
+            assert first.wait(timeout=120) == 0
             time.sleep(0.5)  # more than twice what it takes to look
             assert running_suites(setting.state) == [suite]
             assert is_open(setting.proxy)
@@ -278,7 +298,7 @@ def test_programs_that_start_at_once_share_one_suite(setting: Setting) -> None:
 
 
 def test_a_suite_ends_although_the_command_was_killed(setting: Setting) -> None:
-    with setting.start("sleep", "0.1") as process:
+    with setting.start("cat", stdin=subprocess.PIPE) as process:
         eventually(lambda: len(running_suites(setting.state)) == 1)
         process.kill()
     setting.wait_until_gone()
@@ -292,8 +312,7 @@ def test_a_state_directory_that_cannot_be_used_is_said(setting: Setting) -> None
 
 
 def test_the_authority_is_made_once_and_kept(setting: Setting) -> None:
-    command = [str(MITMEMORY), "env", "--config", str(setting.config), "--shell", "bash"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    said = mitmemory("env", "--config", str(setting.config), "--shell", "bash").stdout
     values: Mapping[str, str] = dict(line.removeprefix("export ").split("=", 1) for line in said.splitlines())
     certificate = Path(values["NODE_EXTRA_CA_CERTS"]).read_bytes()
     read = "import os, sys; sys.stdout.write(open(os.environ['NODE_EXTRA_CA_CERTS']).read())"

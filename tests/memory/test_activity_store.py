@@ -24,6 +24,7 @@ from memory.activity_store import ActivityStore
 from memory.exchange import Exchange
 from tests.memory.activity_logs import DAY, Opener, exported, ids, rows, verdict
 from tests.memory.exchanges import CLOUD, LOCAL, finished, released
+from tests.own_time import OwnTime
 
 
 def modes(folder: Path) -> dict[str, int]:
@@ -77,8 +78,11 @@ async def test_a_second_model_that_gets_the_body_is_a_row_of_its_own(opened: Ope
 async def test_it_is_on_the_disk_within_a_second(opened: Opener, file: Path) -> None:
     store = opened()
     await store.flush()
+    time_since = OwnTime()
     store.put(finished("1"))
-    await asyncio.sleep(1)
+    while not rows(file):
+        assert time_since.seconds() < 1
+        await asyncio.sleep(0.02)
     assert len(rows(file)) == 1
 
 
@@ -247,11 +251,18 @@ async def test_an_export_that_is_left_closes_the_file(opened: Opener, monkeypatc
     with pytest.raises(asyncio.CancelledError):
         await asked
     gc.collect()  # an asynchronous generator that nobody closes is closed by the event loop
-    await asyncio.sleep(0.2)
     assert len(connections) == 2
-    for connection in connections:
-        with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
-            connection.execute("SELECT 1")
+    async with asyncio.timeout(60):
+        while not all(map(is_closed, connections)):  # noqa: ASYNC110  # once the read is over: nobody is told
+            await asyncio.sleep(0.01)
+
+
+def is_closed(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("SELECT 1")
+    except sqlite3.ProgrammingError as error:
+        return "closed database" in str(error)
+    return False
 
 
 async def test_bounded_by_number_and_by_age(opened: Opener, file: Path) -> None:

@@ -161,7 +161,7 @@ def test_nothing_else_is_opened(home: Path) -> None:
         os.mkfifo(home / other)
 
     ran = subprocess.run(
-        [sys.executable, "-c", TRIPWIRE, str(home)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", TRIPWIRE, str(home)], capture_output=True, text=True, timeout=120, check=True
     )
 
     touched = json.loads(ran.stdout)

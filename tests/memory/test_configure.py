@@ -37,7 +37,7 @@ async def test_sources_are_replaced_at_the_next_scan() -> None:
     assert library.sources == (second,)
     assert library.snapshot is before
     library.refresh_if_old()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await second.is_loading.wait()
         while not heard:  # noqa: ASYNC110  # a listener is a plain function
             await asyncio.sleep(0.01)

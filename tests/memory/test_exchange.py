@@ -115,6 +115,19 @@ def test_at_most_fifty_pieces_of_evidence_are_shown() -> None:
     assert [one["pointer"] for one in shown] == [f"/{number}" for number in range(50)]
 
 
+def test_notes_are_put_into_json_once_for_each_scan() -> None:
+    exchange = fresh()
+    exchange.scan = Scan("complete", (), (Sighting("vault/A.md", "A", "content", "line", 1, 2),))
+    first = exchange.to_json()
+    exchange.outcome = "answered"
+    second = exchange.to_json()
+    assert first["notes"] is second["notes"]
+    assert (first["outcome"], second["outcome"]) == (None, "answered")
+    exchange.scan = Scan("partial", (), (Sighting("vault/B.md", "B", "reference", "reference", 0, 2),))
+    assert [note["id"] for note in exchange.to_json()["notes"]] == ["vault/B.md"]
+    assert [note["id"] for note in first["notes"]] == ["vault/A.md"]
+
+
 def test_two_exchanges_share_nothing() -> None:
     first, second = fresh(), fresh()
     first.sent_to.append(SentTo("m", "cloud", "h:1"))

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import socket
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from memory.exchange import timestamp
 from memory.note_map import NoteMap
 from memory.notes import MemoryDocument
+from tests.own_time import OwnTime
 from web.events import WRITE_INTERVAL, EventHub
 
 RETRY = {"retry": "2000"}
@@ -27,7 +27,7 @@ class Stream:
 
     async def block(self) -> dict[str, str]:
         fields: dict[str, str] = {}
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while line := (await self.answer.content.readline()).decode():
                 if line == "\n":
                     return fields
@@ -71,15 +71,23 @@ async def test_every_reader_gets_every_event_in_order(dashboard: Any) -> None:
             assert [await stream.event() for _ in range(2)] == expected(hub, 2, 3)
 
 
+async def test_what_is_no_unicode_arrives_all_the_same(dashboard: Any) -> None:
+    hub = dashboard.services.events
+    async with listening(dashboard) as stream:
+        await stream.block()
+        hub.publish("activity", {"model": "half of a pair: \ud83d"})
+        assert await stream.event() == (f"{hub.boot}-1", "activity", {"model": "half of a pair: \ud83d"})
+
+
 async def test_an_event_arrives_at_once_and_bursts_are_gathered(dashboard: Any) -> None:
     async with listening(dashboard) as stream:
         await stream.block()
         delays = []
         for number in range(1, 6):
-            began = time.monotonic()
+            time_since = OwnTime()
             publish(dashboard, number)
             await stream.event()
-            delays.append(time.monotonic() - began)
+            delays.append(time_since.seconds())
             await asyncio.sleep(WRITE_INTERVAL)
         assert min(delays) < WRITE_INTERVAL  # the least of five: other programs may hold up one of them
         publish(dashboard, *range(6, 406))
@@ -114,7 +122,7 @@ async def test_events_that_nobody_can_have_missed_are_not_kept(open_dashboard: A
             await stream.block()
             publish(dashboard, 1)
             assert await stream.event() == expected(hub, 1)[0]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while hub.readers:
                 await asyncio.sleep(0.01)
                 publish(dashboard, 2)  # the hub notices a gone reader when it writes
@@ -123,7 +131,7 @@ async def test_events_that_nobody_can_have_missed_are_not_kept(open_dashboard: A
             assert await stream.block() == RETRY
             publish(dashboard, seen + 1)
             assert await stream.event() == expected(hub, seen + 1)[0]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while hub.readers:
                 await asyncio.sleep(0.01)
                 publish(dashboard, 3)
@@ -216,9 +224,9 @@ async def test_the_end_comes_in_under_a_second_with_streams_open(dashboard: Any)
                 break
         assert (hub.readers, hub.dropped) == (2, 0)
         publish(dashboard, 1)
-        began = time.monotonic()
+        time_since = OwnTime()
         await dashboard.sidecar.stop()
-        assert time.monotonic() - began < 1.0
+        assert time_since.seconds() < 1.0
         assert (await stream.event())[2]["number"] == 1
         with pytest.raises(EOFError):
             await stream.block()
@@ -283,7 +291,7 @@ async def test_without_a_page_a_change_is_not_encoded(dashboard: Any, encodings:
     told = asyncio.Event()
     dashboard.services.events.publish = lambda kind, data: told.set()
     await dashboard.services.note_library.scan()
-    await asyncio.wait_for(told.wait(), 5)
+    await asyncio.wait_for(told.wait(), 60)
     assert encodings == []
     async with dashboard.ask("GET", "/api/memory") as answer:
         assert len((await answer.json())["nodes"]) == 2
@@ -309,6 +317,6 @@ async def stuck_reader(dashboard: Any) -> AsyncIterator[None]:
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - the hub has no reason to tell anyone of its readers
             await asyncio.sleep(0.01)

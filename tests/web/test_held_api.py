@@ -141,7 +141,7 @@ async def test_open_pages_are_told(open_dashboard: Opener) -> None:
         held.begin(released("01"), 90)
         await decide(dashboard, "01", {"action": "block"})
         told: list[tuple[str, Any]] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(told) < 2:
                 lines = (await stream.content.readuntil(b"\n\n")).decode().splitlines()
                 told.append((lines[1], json.loads(lines[2].removeprefix("data: "))))

@@ -44,7 +44,7 @@ async def error_of(answer: Any) -> tuple[int, str]:
 async def raw(port: int, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         answer = await reader.read()
     writer.close()
     await writer.wait_closed()

@@ -342,9 +342,9 @@ async def test_a_model_that_does_not_go_on_is_not_waited_for_forever(desk: Any) 
         writer.close()
 
     one = await desk(SEARCHES, says_nothing)
-    received = await one.ask(ping_seconds=0.02, longest_wait=0.1)
+    received = await one.ask(ping_seconds=0.02, longest_wait=0.5)
     over.set()
-    assert (kinds(received.body)[-1], b"no answer within 0.1 s" in received.body) == ("error", True)
+    assert (kinds(received.body)[-1], b"no answer within 0.5 s" in received.body) == ("error", True)
 
 
 async def test_there_are_no_pings_once_the_model_goes_on(desk: Any) -> None:
@@ -353,15 +353,15 @@ async def test_there_are_no_pings_once_the_model_goes_on(desk: Any) -> None:
         writer.write(
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n%s\n\n" % start
         )
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(0.8)
         writer.close()
 
     received = await (await desk(SEARCHES, falls_silent)).ask(ping_seconds=0.01)
-    assert (kinds(received.body)[-1], received.body.count(b"event: ping") < 20) == ("error", True)
+    assert (kinds(received.body)[-1], received.body.count(b"event: ping") < 40) == ("error", True)
 
 
 async def test_pings_go_on_as_long_as_nothing_else_does(desk: Any) -> None:
-    one = await desk(SEARCHES, ANSWERS, waits=0.2)
+    one = await desk(SEARCHES, ANSWERS, waits=0.5)
     received = await one.ask(ping_seconds=0.02)
     own = SEARCHES.stream().count(b"event: ping")
     assert received.body.count(b"event: ping") >= own + 3
