@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 
-from mitmproxy import http
+from mitmproxy import connection, http
 
 from addons.loop.dialect import Dialect, Offered
 from addons.wire.answer import Answer
@@ -21,7 +20,6 @@ INLINE_BYTES = 64 * 1024
 """Bodies of at most so much that is new are read and scanned on the event loop, which takes some milliseconds."""
 MOST_INLINE = 512 * 1024
 """Larger bodies never are, since what looks familiar may be all new: the streams of other flows would stall."""
-MOST_CONNECTIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +71,8 @@ class Flows:
         self._asked: dict[str, Asked] = {}
         """Exchange -> what it said; only of clients that have a memory."""
         self._offerings: dict[str, Offering] = {}
-        self._sizes: OrderedDict[str, int] = OrderedDict()
-        """Connection of a client -> bytes of the last body that was scanned for it; the longest silent are forgotten first."""
+        self._sizes: dict[str, int] = {}
+        """Connection of a client, while it is open -> bytes of the last body that was scanned for it."""
         self._index: NoteIndex | None = None
         """That of those scans."""
 
@@ -108,10 +106,11 @@ class Flows:
 
     def was_scanned(self, flow: http.HTTPFlow, size: int) -> None:
         """Keep how large the body was, for the next on its connection."""
-        self._sizes[flow.client_conn.id] = size
-        self._sizes.move_to_end(flow.client_conn.id)
-        if len(self._sizes) > MOST_CONNECTIONS:
-            self._sizes.popitem(last=False)
+        if flow.client_conn.connected:
+            self._sizes[flow.client_conn.id] = size
+
+    def client_gone(self, client: connection.Client) -> None:
+        self._sizes.pop(client.id, None)
 
     def hear(self, exchange: Exchange, heard: Heard) -> None:
         """Keep a request for the stage that remembers it; its body is decoded once, too."""

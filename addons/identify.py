@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from mitmproxy import http
+from mitmproxy import connection, http
 
 from addons.conversation_keys import LONGEST_KEY, ConversationKeys
 from addons.destinations import Destinations
@@ -62,6 +62,9 @@ class Identify:
             return
         if request.method in _WITH_BODY:
             self._begin(flow, provider)
+
+    def client_disconnected(self, client: connection.Client) -> None:
+        self._flows.client_gone(client)
 
     def _begin(self, flow: http.HTTPFlow, provider: Provider) -> Exchange:
         request = flow.request

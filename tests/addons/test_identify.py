@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from mitmproxy import http
+from mitmproxy.connection import ConnectionState
 
 from addons.clients import ClientTable
 from addons.conversation_keys import LONGEST_KEY, ConversationKeys
 from addons.destinations import Destinations
-from addons.flows import INLINE_BYTES, MOST_CONNECTIONS, MOST_INLINE, Flows
+from addons.flows import INLINE_BYTES, MOST_INLINE, Flows
 from addons.identify import Identify
 from addons.providers import Provider, ProviderConfig, ProviderTable
 from addons.sender import Senders
@@ -268,14 +269,14 @@ def test_with_other_notes_nothing_is() -> None:
     assert not flows.is_quick(flow, INLINE_BYTES + 1)
 
 
-def test_the_connections_that_were_silent_for_longest_are_forgotten() -> None:
-    flows, first = Flows(), flow_to()
-    flows.was_scanned(first, INLINE_BYTES)
-    for _ in range(MOST_CONNECTIONS - 1):
-        flows.was_scanned(flow_to(), 1)
-    assert flows.is_quick(first, INLINE_BYTES + 1)
-    flows.was_scanned(flow_to(), 1)
-    assert not flows.is_quick(first, INLINE_BYTES + 1)
+def test_a_connection_that_is_closed_is_forgotten() -> None:
+    flows, flow = Flows(), flow_to()
+    flows.was_scanned(flow, INLINE_BYTES)
+    flows.client_gone(flow.client_conn)
+    assert not flows.is_quick(flow, INLINE_BYTES + 1)
+    flow.client_conn.state = ConnectionState.CLOSED  # it was, while the body was scanned
+    flows.was_scanned(flow, INLINE_BYTES)
+    assert not flows.is_quick(flow, INLINE_BYTES + 1)
 
 
 @pytest.mark.parametrize(
