@@ -383,9 +383,7 @@ def test_a_request_of_another_shape_has_no_content(body: Any) -> None:
 def test_the_answer_that_a_request_goes_on_from(nested: bool) -> None:
     inner = {"model": "gpt-test", "previous_response_id": "resp_1", "input": "And low tide?", "prompt_cache_key": "k"}
     body = {"type": "response.create", "response": inner} if nested else {"type": "response.create", **inner}
-    assert OpenAIResponses().read(PATH, {}, body) == RequestFacts(
-        "gpt-test", "k", "And low tide?", "resp_1", continues=True
-    )
+    assert OpenAIResponses().read(PATH, {}, body) == RequestFacts("gpt-test", "k", None, "resp_1", continues=True)
 
 
 METADATA = {"thread_source": "user", "request_kind": "turn"}
