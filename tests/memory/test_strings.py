@@ -70,6 +70,26 @@ def test_what_there_is_and_where(source: str, expected: list[tuple[str, str, boo
 
 
 @built
+def test_every_white_space_and_every_length_of_a_name() -> None:
+    spaces = [character for character in map(chr, range(0x3002)) if character.isspace()]
+    value = [f" {space}{{}}{space}" for space in spaces] + [
+        "{}\u200b",
+        "{}\u2010",
+        " \u2030[]",
+        "\ud83d\udc00",
+        "\ud83d\udfff",
+    ]
+    data = json.dumps(value).encode()
+    assert told(in_bytes(data)) == told(decoded(data))
+    assert [holds for _, _, holds in told(in_bytes(data))] == [True] * len(spaces) + [False] * 5
+    for length in (0, 1, 63, 64, 65):
+        name = "n" * length
+        for key in (name, "\\u006e" * length):
+            expected = "/{…}" if length == 65 else f"/{name}"
+            assert [pointer for pointer, *_ in told(in_bytes(b'{"%s":"v"}' % key.encode()))] == [expected, expected]
+
+
+@built
 @pytest.mark.parametrize(
     "source",
     [
