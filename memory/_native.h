@@ -9,6 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__GNUC__)
+#define PREFETCH(place) __builtin_prefetch(place)
+#else
+#define PREFETCH(place) ((void)(place))
+#endif
+
 static inline uint64_t
 eight_at(const uint8_t *place)
 {
@@ -44,9 +50,44 @@ as_bytes(const Found *found)
     return PyBytes_FromStringAndSize((const char *)found->numbers, (Py_ssize_t)(found->count * sizeof *found->numbers));
 }
 
-/* Functions of the module that are in memory/_native_json.c. */
+static inline int
+is_digit(uint8_t byte)
+{
+    return (uint8_t)(byte - '0') < 10;
+}
+
+static inline int
+is_letter_or_digit(uint8_t byte)
+{
+    return is_digit(byte) || (uint8_t)((byte | 0x20) - 'a') < 26;
+}
+
+/* Whether one to `most` bytes of a kind stand between the byte before `at` and `end`. */
+static inline int
+is_between(const uint8_t *at, const uint8_t *stop, int (*is_one)(uint8_t), int most, uint8_t end)
+{
+    const uint8_t *first = at;
+    while (at < stop && at - first < most && is_one(*at))
+        at++;
+    return at > first && at < stop && *at == end;
+}
+
+/* The functions of the module. */
+#if defined(__GNUC__)
+#pragma GCC visibility push(hidden)
+#endif
+/* memory/_native_rows.c */
+PyObject *rows(PyObject *module, PyObject *arguments);
+/* memory/_native_grams.c */
+PyObject *grams(PyObject *module, PyObject *arguments);
+/* memory/_native_letters.c */
+PyObject *letters(PyObject *module, PyObject *arguments);
+/* memory/_native_json.c */
 PyObject *end_of_value(PyObject *module, PyObject *arguments);
 PyObject *strings(PyObject *module, PyObject *arguments);
 PyObject *pointers(PyObject *module, PyObject *arguments);
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 
 #endif

@@ -1,6 +1,6 @@
 """Which rows of a text are worth a look: found in one pass over it, for the lines of notes and for their names at once.
 
-In C where that was built (`memory/_native.c`), else with numpy: both find the same rows.
+In C where that was built (`memory/_native_rows.c`), else with numpy: both find the same rows.
 """
 
 from __future__ import annotations

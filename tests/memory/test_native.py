@@ -21,7 +21,7 @@ from memory.pieces import Rows
 from memory.sieve import FEWEST_LETTERS, Sieve, letters_of, sieve_hashes
 from memory.sifting import NAMED, PATH, POOR, PREFIXED, SIEVED, Beginnings, sift, sift_with_numpy
 
-built = pytest.mark.skipif(not native.BUILT, reason="memory/_native.c was not built: there is no C compiler")
+built = pytest.mark.skipif(not native.BUILT, reason="memory._native was not built: there is no C compiler")
 
 MD = Beginnings(*(bytes(byte in there for byte in range(256)) for there in (b"mt\xc3", b"dx")))
 ROW = "The tide chart is drawn from the harbour's own table."
