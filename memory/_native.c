@@ -9,7 +9,7 @@ static PyMethodDef methods[] = {
     {"grams", grams, METH_VARARGS, "(place, key) of the grams that are looked up, as 64-bit numbers."},
     {"letters", letters, METH_VARARGS, "The letters of UTF-8; None where some character may have to be made another one."},
     {"end_of_value", end_of_value, METH_VARARGS, "Where the JSON value ends that begins at a place; None: it may be none."},
-    {"strings", strings, METH_VARARGS, "The strings of a JSON value, and (begin, end, number, holds JSON) of each."},
+    {"strings", strings, METH_VARARGS, "The strings of JSON values, and (begin, end, number, holds JSON, value) of each."},
     {"pointers", pointers, METH_VARARGS, "Where some of these strings are, by their numbers."},
     {NULL, NULL, 0, NULL},
 };

@@ -31,13 +31,14 @@ typedef struct {
     size_t size, room;
 } Text;
 
-/* What is made of all strings of one value. */
+/* What is made of all strings of some values. */
 typedef struct {
     size_t shortest;
     int wide;
-    uint64_t number; /* of the next string */
+    uint64_t value, number; /* of the value that is read, and of the next string in it */
     Text shown, aside; /* the strings, a newline behind each; those that may have base64 in them apart */
-    Found rows, rows_aside; /* (begin, end, number, what it is) */
+    Found rows, rows_aside; /* (begin, end, number, what it is, value) */
+    Found unread; /* the values that are not understood */
     const uint64_t *wanted; /* numbers of strings, ascending: where these are is written to `pointers` */
     size_t wanted_count;
     Text pointers;
@@ -52,7 +53,9 @@ typedef struct Reading {
     Frame frames[DEEPEST];
 } Reading;
 
-static Py_ssize_t take_string(const Reading *reading, const uint8_t *raw, size_t size, int is_plain, int is_key);
+static int may_begin_json(uint8_t byte);
+static int append_pointer(Text *pointers, const Reading *reading);
+static Py_ssize_t take_said(const Reading *reading, uint64_t number, size_t length, int is_key);
 
 /* ---- texts that grow ---- */
 
@@ -131,6 +134,7 @@ character(const uint8_t *at, size_t left)
     return length;
 }
 
+#define EIGHT 8
 #define EACH(byte) (0x0101010101010101u * (byte))
 
 /* The bytes of eight that are a quote, a backslash or no ASCII: the highest bit of each; above the first one, others too. */
@@ -154,19 +158,48 @@ first_of(uint64_t marks)
 #endif
 }
 
-/* The place of the quote that closes a string, whose first character is at `at`. */
-static Py_ssize_t
-closing_quote(const uint8_t *text, size_t at, size_t size, int *is_plain)
+/* What the letter behind a backslash stands for; 0: there is no such escape, or it is that of a number. */
+static const uint8_t MEANT[256] = {
+    ['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t',
+};
+
+static size_t
+put_character(uint8_t *to, uint32_t code)
 {
-    *is_plain = 1;
+    if (code < 0x80) {
+        to[0] = (uint8_t)code;
+        return 1;
+    }
+    if (code < 0x800) {
+        to[0] = (uint8_t)(0xC0 | code >> 6);
+        to[1] = (uint8_t)(0x80 | (code & 0x3F));
+        return 2;
+    }
+    if (code < 0x10000) {
+        to[0] = (uint8_t)(0xE0 | code >> 12);
+        to[1] = (uint8_t)(0x80 | (code >> 6 & 0x3F));
+        to[2] = (uint8_t)(0x80 | (code & 0x3F));
+        return 3;
+    }
+    to[0] = (uint8_t)(0xF0 | code >> 18);
+    to[1] = (uint8_t)(0x80 | (code >> 12 & 0x3F));
+    to[2] = (uint8_t)(0x80 | (code >> 6 & 0x3F));
+    to[3] = (uint8_t)(0x80 | (code & 0x3F));
+    return 4;
+}
+
+/* The place of the quote that closes the string whose first character is at `at`. */
+static Py_ssize_t
+closing_quote(const uint8_t *text, size_t at, size_t size)
+{
     for (;;) {
-        while (at + 8 <= size) {
+        while (at + EIGHT <= size) {
             uint64_t marks = special(eight_at(text + at));
             if (marks != 0) {
                 at += first_of(marks);
                 break;
             }
-            at += 8;
+            at += EIGHT;
         }
         if (at >= size)
             return BAD;
@@ -174,11 +207,10 @@ closing_quote(const uint8_t *text, size_t at, size_t size, int *is_plain)
         if (byte == '"')
             return (Py_ssize_t)at;
         if (byte == '\\') {
-            *is_plain = 0;
             uint8_t what = at + 1 < size ? text[at + 1] : 0;
             if (what == 'u' && size - at >= 6 && code_unit(text + at + 2) >= 0)
                 at += 6;
-            else if (what != 0 && strchr("\"\\/bfnrt", what) != NULL)
+            else if (MEANT[what])
                 at += 2;
             else
                 return BAD;
@@ -188,6 +220,67 @@ closing_quote(const uint8_t *text, size_t at, size_t size, int *is_plain)
                 return UNSURE;
             at += length;
         } else {
+            at++;
+        }
+    }
+}
+
+/* As `closing_quote`, and copies to `to` what the string says: `length` bytes, not more than it is written with. As many
+ * as `EIGHT` behind these are written to.
+ */
+static Py_ssize_t
+copy_said(uint8_t *to, size_t *length, const uint8_t *text, size_t at, size_t size)
+{
+    uint8_t *end = to;
+    for (;;) {
+        while (at + EIGHT <= size) {
+            uint64_t eight = eight_at(text + at), marks = special(eight);
+            memcpy(end, &eight, EIGHT);
+            if (marks != 0) {
+                size_t before = first_of(marks);
+                at += before;
+                end += before;
+                break;
+            }
+            at += EIGHT;
+            end += EIGHT;
+        }
+        if (at >= size)
+            return BAD;
+        uint8_t byte = text[at];
+        if (byte == '"') {
+            *length = (size_t)(end - to);
+            return (Py_ssize_t)at;
+        }
+        if (byte == '\\') {
+            uint8_t what = at + 1 < size ? text[at + 1] : 0;
+            if (MEANT[what]) {
+                *end++ = MEANT[what];
+                at += 2;
+                continue;
+            }
+            int32_t unit = what == 'u' && size - at >= 6 ? code_unit(text + at + 2) : -1;
+            if (unit < 0)
+                return BAD;
+            uint32_t code = (uint32_t)unit;
+            at += 6;
+            if (code >= 0xD800 && code < 0xDC00 && size - at >= 6 && text[at] == '\\' && text[at + 1] == 'u') {
+                int32_t low = code_unit(text + at + 2);
+                if (low >= 0xDC00 && low < 0xE000) {
+                    code = 0x10000 + ((code - 0xD800) << 10) + ((uint32_t)low - 0xDC00);
+                    at += 6;
+                }
+            }
+            end += put_character(end, code);
+        } else if (byte >= 0x80) {
+            size_t bytes = character(text + at, size - at);
+            if (bytes == 0)
+                return UNSURE;
+            memcpy(end, text + at, bytes);
+            at += bytes;
+            end += bytes;
+        } else {
+            *end++ = byte;
             at++;
         }
     }
@@ -241,17 +334,38 @@ after_number(const uint8_t *text, size_t at, size_t size)
 static Py_ssize_t
 after_string(Reading *reading, const uint8_t *text, size_t at, size_t size, int is_key)
 {
-    int is_plain;
-    Py_ssize_t end = closing_quote(text, at + 1, size, &is_plain);
-    if (end < 0 || reading->task == NULL)
+    Task *task = reading->task;
+    at++;
+    if (task == NULL) {
+        Py_ssize_t end = closing_quote(text, at, size);
         return end < 0 ? end : end + 1;
-    const uint8_t *raw = text + at + 1;
-    size_t raw_size = (size_t)end - at - 1;
-    if (is_key) {
-        reading->frames[reading->depth - 1].key = raw;
-        reading->frames[reading->depth - 1].key_size = raw_size;
     }
-    Py_ssize_t taken = take_string(reading, raw, raw_size, is_plain, is_key);
+    /* Where only some places are asked for, a string is taken for the strings in it, which have to be counted. */
+    int is_taken = task->wanted == NULL || (!is_key && at < size && may_begin_json(text[at]));
+    size_t length = 0;
+    Py_ssize_t end;
+    if (!is_taken)
+        end = closing_quote(text, at, size);
+    else if (reserve(&task->shown, size - at + EIGHT))
+        end = copy_said(task->shown.data + task->shown.size, &length, text, at, size);
+    else
+        end = NO_MEMORY;
+    if (end < 0)
+        return end;
+    if (is_key) {
+        reading->frames[reading->depth - 1].key = text + at;
+        reading->frames[reading->depth - 1].key_size = (size_t)end - at;
+    }
+    uint64_t number = task->number++;
+    if (task->wanted_count > 0 && *task->wanted == number) {
+        if (!append_pointer(&task->pointers, reading) || !append(&task->pointers, "\n", 1))
+            return NO_MEMORY;
+        task->wanted++;
+        task->wanted_count--;
+        if (task->wanted_count == 0)
+            return ENOUGH;
+    }
+    Py_ssize_t taken = is_taken ? take_said(reading, number, length, is_key) : 0;
     return taken < 0 ? taken : end + 1;
 }
 
@@ -334,79 +448,6 @@ after_value(Reading *reading, const uint8_t *text, size_t at, size_t size)
             reading->depth--;
         }
     }
-}
-
-/* ---- what a string says ---- */
-
-static size_t
-put_character(uint8_t *to, uint32_t code)
-{
-    if (code < 0x80) {
-        to[0] = (uint8_t)code;
-        return 1;
-    }
-    if (code < 0x800) {
-        to[0] = (uint8_t)(0xC0 | code >> 6);
-        to[1] = (uint8_t)(0x80 | (code & 0x3F));
-        return 2;
-    }
-    if (code < 0x10000) {
-        to[0] = (uint8_t)(0xE0 | code >> 12);
-        to[1] = (uint8_t)(0x80 | (code >> 6 & 0x3F));
-        to[2] = (uint8_t)(0x80 | (code & 0x3F));
-        return 3;
-    }
-    to[0] = (uint8_t)(0xF0 | code >> 18);
-    to[1] = (uint8_t)(0x80 | (code >> 12 & 0x3F));
-    to[2] = (uint8_t)(0x80 | (code >> 6 & 0x3F));
-    to[3] = (uint8_t)(0x80 | (code & 0x3F));
-    return 4;
-}
-
-/* Copy to `to` what a good string says that is written as `raw`; how many bytes that is: not more than `raw` has. */
-static size_t
-unescape(uint8_t *to, const uint8_t *raw, size_t size)
-{
-    static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-    uint8_t *end = to;
-    size_t at = 0;
-    while (at < size) {
-        const uint8_t *backslash = memchr(raw + at, '\\', size - at);
-        size_t run = (backslash == NULL ? raw + size : backslash) - (raw + at);
-        memcpy(end, raw + at, run);
-        end += run;
-        at += run;
-        if (at >= size)
-            break;
-        if (raw[at + 1] != 'u') {
-            *end++ = (uint8_t)meant[strchr(letters, raw[at + 1]) - letters];
-            at += 2;
-            continue;
-        }
-        uint32_t code = (uint32_t)code_unit(raw + at + 2);
-        at += 6;
-        if (code >= 0xD800 && code < 0xDC00 && size - at >= 6 && raw[at] == '\\' && raw[at + 1] == 'u') {
-            uint32_t low = (uint32_t)code_unit(raw + at + 2);
-            if (low >= 0xDC00 && low < 0xE000) {
-                code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
-                at += 6;
-            }
-        }
-        end += put_character(end, code);
-    }
-    return (size_t)(end - to);
-}
-
-/* Append what a string says. */
-static int
-append_said(Text *text, const uint8_t *raw, size_t size, int is_plain)
-{
-    if (is_plain)
-        return append(text, raw, size);
-    if (!reserve(text, size))
-        return 0;
-    text->size += unescape(text->data + text->size, raw, size);
-    return 1;
 }
 
 /* ---- strings that are taken ---- */
@@ -532,8 +573,8 @@ append_key(Text *pointers, const uint8_t *raw, size_t size)
     /* A character is written with six bytes at most. */
     if (size > 6 * LONGEST_NAME)
         return append(pointers, no_name, sizeof no_name - 1);
-    uint8_t said[6 * LONGEST_NAME + 1];
-    length = unescape(said, raw, size);
+    uint8_t said[6 * LONGEST_NAME + EIGHT];
+    copy_said(said, &length, raw, 0, size + 1);
     int is_name = length <= LONGEST_NAME;
     for (size_t i = 0; is_name && i < length; i++) {
         uint8_t byte = said[i];
@@ -574,32 +615,18 @@ append_pointer(Text *pointers, const Reading *reading)
     return 1;
 }
 
-/* A string, and those of the JSON that it holds: 0, or why it is not taken. */
+/* Take the `length` bytes that are behind the strings that are shown, which a string says, and the strings of the JSON that
+ * it holds: 0, or why that is not done.
+ */
 static Py_ssize_t
-take_string(const Reading *reading, const uint8_t *raw, size_t size, int is_plain, int is_key)
+take_said(const Reading *reading, uint64_t number, size_t length, int is_key)
 {
     Task *task = reading->task;
     Text *shown = &task->shown;
-    uint64_t number = task->number++;
-    if (task->wanted != NULL && task->wanted_count > 0 && *task->wanted == number) {
-        if (!append_pointer(&task->pointers, reading) || !append(&task->pointers, "\n", 1))
-            return NO_MEMORY;
-        task->wanted++;
-        task->wanted_count--;
-        if (task->wanted_count == 0)
-            return ENOUGH;
-    }
-    if (task->wanted != NULL && !(size > 0 && !is_key && may_begin_json(raw[0])))
-        return 0; /* there are no strings in it to be counted */
     size_t begin = shown->size;
-    if (!append_said(shown, raw, size, is_plain) || !reserve(shown, 1))
-        return NO_MEMORY;
     const uint8_t *text = shown->data + begin;
-    size_t length = shown->size - begin;
-    if (is_dull(task, text, length)) {
-        shown->size = begin;
+    if (is_dull(task, text, length))
         return 0;
-    }
     const uint8_t *json = text;
     size_t json_size = length;
     Py_ssize_t holds_json = is_key ? 0 : is_json(&json, &json_size);
@@ -619,11 +646,11 @@ take_string(const Reading *reading, const uint8_t *raw, size_t size, int is_plai
         begin = task->aside.size;
         if (!append(&task->aside, text, length))
             taken = NO_MEMORY;
-        shown->size -= length;
     } else {
-        shown->data[shown->size++] = '\n';
+        shown->data[begin + length] = '\n';
+        shown->size += length + 1;
     }
-    if (!grow(rows, 4))
+    if (!grow(rows, 5))
         taken = NO_MEMORY;
     if (taken == 0) {
         uint64_t *row = rows->numbers + rows->count;
@@ -631,7 +658,8 @@ take_string(const Reading *reading, const uint8_t *raw, size_t size, int is_plai
         row[1] = begin + length;
         row[2] = number;
         row[3] = holds_json ? HOLDS_JSON : 0;
-        rows->count += 4;
+        row[4] = task->value;
+        rows->count += 5;
     }
     if (taken == 0 && holds_json) {
         Reading *deeper = malloc(sizeof *deeper);
@@ -703,38 +731,66 @@ end_of_value(PyObject *module, PyObject *arguments)
     return end < 0 ? Py_NewRef(Py_None) : PyLong_FromSsize_t(end);
 }
 
+/* Take the strings of each value; those of one that is not understood are dropped. 0: there is no memory. */
+static int
+take_each(Task *task, const uint8_t *text, const int64_t *spans, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t shown = task->shown.size, aside = task->aside.size, rows = task->rows.count, rows_aside = task->rows_aside.count;
+        Py_ssize_t end;
+        task->value = i;
+        task->number = 0;
+        take_all(task, text, (Py_ssize_t)spans[2 * i], (Py_ssize_t)spans[2 * i + 1], &end);
+        if (end == (Py_ssize_t)spans[2 * i + 1])
+            continue;
+        if (end == NO_MEMORY || !grow(&task->unread, 1))
+            return 0;
+        task->shown.size = shown;
+        task->aside.size = aside;
+        task->rows.count = rows;
+        task->rows_aside.count = rows_aside;
+        task->unread.numbers[task->unread.count++] = i;
+    }
+    return 1;
+}
+
 PyObject *
 strings(PyObject *module, PyObject *arguments)
 {
-    Py_buffer data;
-    Py_ssize_t start, stop, shortest, end = BAD;
+    Py_buffer data, spans;
+    Py_ssize_t shortest;
     Task task;
     PyObject *result = NULL;
 
     memset(&task, 0, sizeof task);
-    if (!PyArg_ParseTuple(arguments, "y*nnnp:strings", &data, &start, &stop, &shortest, &task.wide))
+    if (!PyArg_ParseTuple(arguments, "y*y*np:strings", &data, &spans, &shortest, &task.wide))
         return NULL;
-    if (is_span(&data, start, stop)) {
+    const int64_t *places = spans.buf;
+    size_t count = (size_t)spans.len / (2 * sizeof *places), total = EIGHT;
+    int is_good = 1;
+    for (size_t i = 0; is_good && i < count; i++) {
+        is_good = is_span(&data, (Py_ssize_t)places[2 * i], (Py_ssize_t)places[2 * i + 1]);
+        total += (size_t)(places[2 * i + 1] - places[2 * i]);
+    }
+    if (is_good) {
         task.shortest = shortest > 0 ? (size_t)shortest : 0;
         Py_BEGIN_ALLOW_THREADS
-        if (reserve(&task.shown, (size_t)(stop - start)))
-            take_all(&task, data.buf, start, stop, &end);
-        else
-            end = NO_MEMORY;
+        is_good = reserve(&task.shown, total) && take_each(&task, data.buf, places, count);
         Py_END_ALLOW_THREADS
-        if (end == NO_MEMORY)
-            PyErr_NoMemory();
-        else if (end != stop)
-            result = Py_NewRef(Py_None);
+        if (is_good)
+            result = Py_BuildValue("(NNy#NN)", text_of(&task.shown), as_bytes(&task.rows),
+                                   task.aside.data ? (const char *)task.aside.data : "", (Py_ssize_t)task.aside.size,
+                                   as_bytes(&task.rows_aside), as_bytes(&task.unread));
         else
-            result = Py_BuildValue("(NNy#N)", text_of(&task.shown), as_bytes(&task.rows), task.aside.data ? (const char *)task.aside.data : "",
-                                   (Py_ssize_t)task.aside.size, as_bytes(&task.rows_aside));
+            PyErr_NoMemory();
     }
     free(task.shown.data);
     free(task.aside.data);
     free(task.rows.numbers);
     free(task.rows_aside.numbers);
+    free(task.unread.numbers);
     PyBuffer_Release(&data);
+    PyBuffer_Release(&spans);
     return result;
 }
 

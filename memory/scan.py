@@ -17,7 +17,7 @@ from memory.index import NoteIndex
 from memory.pieces import PIECE, Joined
 from memory.slices import Elements, Sliced
 from memory.spans import Element, Run
-from memory.strings import Strings, Together, Wanted, strings_in, strings_of_value
+from memory.strings import Strings, Together, Wanted, places_in, strings_in, strings_of_value
 from memory.tally import NOTHING, Found, Tallied, Tally
 from memory.walk import key_pointer, may_tell
 
@@ -105,8 +105,9 @@ class _Work:
         self._dull: set[str] = set()
         self._segments = [_Segment()]
         self._effort = Effort()
-        self._waiting: list[tuple[_Part, Strings]] = []
-        """What is looked at together: parts, and what is in them."""
+        self._elements: list[tuple[_Part, Element]] = []
+        self._decoded: list[tuple[_Part, Strings]] = []
+        """What is looked at together: parts, and what they are or what is in them."""
         self._size = 0
 
     def add_members(self, where: str, sliced: Sliced) -> None:
@@ -150,20 +151,21 @@ class _Work:
             if known.found or known.reasons:
                 self._segments[-1].parts.append(_Part(where, known))
             return
-        strings = strings_in(element.source, element.start, element.end, self._wanted)
-        self._take(where, strings or self._strings_of(element.value), element.digest)
+        self._elements.append((self._part(where, element.digest), element))
+        self._grow(element.end - element.start)
 
     def add(self, where: str, value: Any) -> None:
-        self._take(where, self._strings_of(value))
+        strings = strings_of_value(value, self._wanted, self._dull)
+        self._decoded.append((self._part(where), strings))
+        self._grow(_STRING_COSTS * len(strings.rows) + len(strings.text))
 
-    def _strings_of(self, value: Any) -> Strings:
-        return strings_of_value(value, self._wanted, self._dull)
-
-    def _take(self, where: str, strings: Strings, digest: bytes | None = None) -> None:
-        part = _Part(where, ElementResult([], dict.fromkeys(strings.reasons)), digest)
+    def _part(self, where: str, digest: bytes | None = None) -> _Part:
+        part = _Part(where, ElementResult([], {}), digest)
         self._segments[-1].parts.append(part)
-        self._waiting.append((part, strings))
-        self._size += _STRING_COSTS * len(strings.rows) + len(strings.text)
+        return part
+
+    def _grow(self, size: int) -> None:
+        self._size += size
         if self._size >= PIECE:
             self._look()
 
@@ -191,9 +193,25 @@ class _Work:
 
     def _look(self) -> None:
         """Look at the parts that are waiting, and close them."""
-        waiting, self._waiting, self._size = self._waiting, [], 0
-        parts = [part for part, _ in waiting]
-        together = Together.of([strings for _, strings in waiting])
+        if not (self._elements or self._decoded):
+            return
+        elements, self._elements = self._elements, []
+        decoded, self._decoded = self._decoded, []
+        self._size = 0
+        parts = [part for part, _ in (*elements, *decoded)]
+        spans = [(element.start, element.end) for _, element in elements]
+        source = elements[0][1].source if elements else b""  # one body: they are all in the same bytes
+        taken = strings_in(source, spans, self._wanted)
+        others = {
+            number: strings_of_value(elements[number][1].value, self._wanted, self._dull) for number in taken.unread
+        }
+        others.update(enumerate([strings for _, strings in decoded], len(elements)))
+        for number, strings in others.items():
+            parts[number].result.reasons.update(dict.fromkeys(strings.reasons))
+        for number, reason in taken.reasons:
+            parts[number].result.reasons[reason] = None
+
+        together = Together.joined((taken.strings, Together.of(others.items())))
         new: list[tuple[_Part, int, bytes]] = []
         if self._results:
             together = self._not_known(parts, together, self._results, new)
@@ -204,10 +222,14 @@ class _Work:
             for part, number, key in new:
                 found = part.found.get(number, NOTHING)
                 remember.strings.put(key, found, found.nbytes)
-        for part, strings in waiting:
+        for number, part in enumerate(parts):
             if part.found:
-                places = strings.places(sorted(part.found))
-                part.result.found.extend([(pointer, part.found[number]) for pointer, number in places])
+                found_in = sorted(part.found)
+                if number in others:
+                    places = others[number].places(found_in)
+                else:
+                    places = places_in(source, spans[number], self._wanted, found_in)
+                part.result.found.extend([(pointer, part.found[one]) for pointer, one in places])
             if remember and part.digest:
                 remember.elements.put(part.digest, part.result, part.result.nbytes)
 

@@ -1,6 +1,6 @@
-"""The strings of one JSON value as a scan looks at them: all in one text, and where each is told when it is asked for.
+"""The strings of JSON values as a scan looks at them: all in one text, and where each is told when it is asked for.
 
-They are taken from the bytes of the value in C where that was built (`memory/_native_json.c`), else from the decoded value
+They are taken from the bytes of the values in C where that was built (`memory/_native_json.c`), else from the decoded values
 (`memory/walk.py`): both find the same strings.
 """
 
@@ -18,7 +18,9 @@ from memory.blobs import SHORTEST_BLOB, beside_blobs
 from memory.walk import strings_of
 
 type Rows = NDArray[np.int64]
-"""Shape (strings, 4): where each begins and ends in a text, in bytes; its number; 1 where it holds JSON that was decoded."""
+"""Shape (strings, 4): where each begins and ends in a text, in bytes; its number in its value; 1 where it holds JSON that was
+decoded. They follow each other, a newline between two.
+"""
 
 
 class Wanted(NamedTuple):
@@ -31,7 +33,7 @@ class Wanted(NamedTuple):
 
 
 class Strings(NamedTuple):
-    """`text` is the strings in UTF-8, a newline between two, without what is encoded in them and long (`memory/blobs.py`).
+    """The strings of one value. `text` is all in UTF-8, without what is encoded in them and long (`memory/blobs.py`).
 
     Of a string that holds JSON both are there: itself, in which names do not count, and the strings in it.
     """
@@ -45,55 +47,85 @@ class Strings(NamedTuple):
 
 
 class Together(NamedTuple):
-    """The strings of several values: their texts as one, with a newline between two, and the rows of all strings in that."""
+    """The strings of several values in one text, as `Strings` has those of one."""
 
     text: bytes
     rows: Rows
-    values: NDArray[np.intp]
+    values: NDArray[np.int64]
     """Of which value each row is."""
 
     @classmethod
-    def of(cls, strings: Sequence[Strings]) -> Self:
-        some = [one for one in strings if len(one.rows)]
-        counts = [len(one.rows) for one in strings]
-        sizes = np.array(
-            [len(one.text) + 1 if count else 0 for one, count in zip(strings, counts, strict=True)], np.int64
-        )
-        rows = np.concatenate([_rows(b""), *(one.rows for one in strings)])
-        rows[:, :2] += np.repeat(np.cumsum(sizes) - sizes, counts)[:, None]
-        return cls(b"\n".join([one.text for one in some]), rows, np.repeat(np.arange(len(strings)), counts))
+    def of(cls, strings: Iterable[tuple[int, Strings]]) -> Self:
+        """Strings, each with the number of its value."""
+        return cls.joined([cls(one.text, one.rows, np.full(len(one.rows), value, np.int64)) for value, one in strings])
+
+    @classmethod
+    def joined(cls, parts: Iterable[Self]) -> Self:
+        some = [part for part in parts if len(part.rows)]
+        if len(some) == 1:
+            return some[0]
+        rows = np.concatenate([_rows(b""), *(part.rows for part in some)])
+        sizes = np.array([len(part.text) + 1 for part in some], np.int64)
+        rows[:, :2] += np.repeat(np.cumsum(sizes) - sizes, [len(part.rows) for part in some])[:, None]
+        values = np.concatenate([np.empty(0, np.int64), *(part.values for part in some)])
+        return cls(b"\n".join([part.text for part in some]), rows, values)
 
     def without(self, left_out: Sequence[int]) -> Self:
-        """All but the strings in some rows."""
-        kept = np.delete(self.rows, left_out, axis=0)
-        encoded = [self.text[begin:end] for begin, end in kept[:, :2].tolist()]
-        return self._replace(
-            text=b"\n".join(encoded),
-            rows=_joined(encoded, kept[:, 2:].tolist()),
-            values=np.delete(self.values, left_out),
-        )
+        """All but the strings in some rows, which ascend."""
+        pieces: list[bytes] = []
+        at = 0
+        for begin, end in self.rows[left_out, :2].tolist():
+            if begin > at:
+                pieces.append(self.text[at : begin - 1])
+            at = end + 1
+        if at <= len(self.text):
+            pieces.append(self.text[at:])
+        stay = np.ones(len(self.rows), np.bool_)
+        stay[left_out] = False
+        rows = self.rows[stay]
+        lengths = rows[:, 1] - rows[:, 0]
+        rows[:, 1] = np.cumsum(lengths + 1) - 1
+        rows[:, 0] = rows[:, 1] - lengths
+        return self._replace(text=b"\n".join(pieces), rows=rows, values=self.values[stay])
 
 
-def strings_in(source: bytes, start: int, end: int, wanted: Wanted) -> Strings | None:
-    """The strings of the JSON in some bytes; None: they have to be taken from what it is decoded."""
-    if not native.BUILT or (found := native.strings(source, start, end, *wanted)) is None:
-        return None
-    text, rows, aside, rows_aside = found
+class Taken(NamedTuple):
+    """What was taken from the bytes of some values."""
 
-    def places(numbers: Sequence[int]) -> Iterator[tuple[str, int]]:
-        written = native.pointers(source, start, end, *wanted, np.array(numbers, np.uint64))
-        return zip(written.decode().split("\n"), numbers, strict=True)
+    strings: Together
+    reasons: Sequence[tuple[int, str]]
+    """(number of a value, why that is not all of its strings)."""
+    unread: Sequence[int]
+    """The values that have to be decoded for it."""
 
-    strings = Strings(text, _rows(rows), (), places)
-    if not rows_aside:
-        return strings
-    return _with(
-        strings,
-        [
-            (aside[begin:stop].decode("utf-8", "surrogatepass"), number, holds_json)
-            for begin, stop, number, holds_json in _rows(rows_aside).tolist()
-        ],
-    )
+
+def strings_in(source: bytes, spans: Sequence[tuple[int, int]], wanted: Wanted) -> Taken:
+    """The strings of the JSON values that begin and end at some places of `source`."""
+    if not native.BUILT:
+        return Taken(Together.of(()), (), range(len(spans)))
+    text, rows, aside, rows_aside, unread = native.strings(source, np.array(spans, np.int64), *wanted)
+    found = np.frombuffer(rows, np.int64).reshape(-1, 5)
+    strings = Together(text, found[:, :4], found[:, 4])
+    reasons: list[tuple[int, str]] = []
+    if rows_aside:
+        texts: list[bytes] = []
+        columns = np.frombuffer(rows_aside, np.int64).reshape(-1, 5)
+        for begin, end, _, _, value in columns.tolist():
+            shown, reason = _shown(aside[begin:end].decode("utf-8", "surrogatepass"))
+            texts.append(shown)
+            if reason:
+                reasons.append((value, reason))
+        more = Together(b"\n".join(texts), _joined(texts, columns[:, 2:4]), columns[:, 4])
+        strings = Together.joined((strings, more))
+    return Taken(strings, reasons, np.frombuffer(unread, np.int64).tolist())
+
+
+def places_in(
+    source: bytes, span: tuple[int, int], wanted: Wanted, numbers: Sequence[int]
+) -> Iterator[tuple[str, int]]:
+    """`Strings.places` of a value whose strings were taken from its bytes."""
+    written = native.pointers(source, *span, *wanted, np.array(numbers, np.uint64))
+    return zip(written.decode().split("\n"), numbers, strict=True)
 
 
 def strings_of_value(value: Any, wanted: Wanted, dull: set[str] | None = None) -> Strings:
@@ -107,37 +139,31 @@ def strings_of_value(value: Any, wanted: Wanted, dull: set[str] | None = None) -
         in_holding = {id(holding[number - len(texts)]): number for number in numbers if number >= len(texts)}
         return found.places(in_texts, in_holding)
 
-    strings = Strings(b"", _rows(b""), tuple(reasons), places)
-    both = enumerate(chain(texts, holding))
-    return _with(strings, [(text, number, number >= len(texts)) for number, text in both])
-
-
-def _with(strings: Strings, more: Iterable[tuple[str, int, int]]) -> Strings:
-    """Strings, and some more: (what it says, number, whether it holds JSON)."""
-    reasons = dict.fromkeys(strings.reasons)
     encoded: list[bytes] = []
-    about: list[tuple[int, int]] = []
-    for text, number, holds_json in more:
-        shown, reason = beside_blobs(text) if len(text) >= SHORTEST_BLOB else (text, None)
+    for text in chain(texts, holding):
+        shown, reason = _shown(text)
+        encoded.append(shown)
         if reason:
             reasons[reason] = None
-        encoded.append(shown.encode("utf-8", "surrogatepass"))
-        about.append((number, holds_json))
-    before = [strings.text] if len(strings.rows) else []
-    rows = _joined(encoded, about)
-    rows[:, :2] += len(strings.text) + 1 if before else 0
-    return Strings(
-        b"\n".join([*before, *encoded]), np.concatenate([strings.rows, rows]), tuple(reasons), strings.places
-    )
+    about = np.zeros((len(encoded), 2), np.int64)
+    about[:, 0] = np.arange(len(encoded))
+    about[len(texts) :, 1] = 1
+    return Strings(b"\n".join(encoded), _joined(encoded, about), tuple(reasons), places)
 
 
-def _joined(encoded: Sequence[bytes], about: Sequence[Sequence[int]]) -> Rows:
+def _shown(text: str) -> tuple[bytes, str | None]:
+    """A string without what is encoded in it, and why that is not all of it."""
+    shown, reason = beside_blobs(text) if len(text) >= SHORTEST_BLOB else (text, None)
+    return shown.encode("utf-8", "surrogatepass"), reason
+
+
+def _joined(encoded: Sequence[bytes], about: NDArray[np.int64]) -> Rows:
     """The rows of strings that are put together, of which numbers and kinds are told."""
     rows = np.empty((len(encoded), 4), np.int64)
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     rows[:, 1] = np.cumsum(lengths + 1) - 1
     rows[:, 0] = rows[:, 1] - lengths
-    rows[:, 2:] = about or 0
+    rows[:, 2:] = about
     return rows
 
 

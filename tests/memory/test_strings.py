@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from memory import native
 from memory.json_text import decode_json
-from memory.strings import Strings, Together, Wanted, strings_in, strings_of_value
+from memory.strings import Strings, Together, Wanted, places_in, strings_in, strings_of_value
 
 built = pytest.mark.skipif(not native.BUILT, reason="memory._native was not built: there is no C compiler")
 
@@ -21,8 +22,20 @@ LONG = Wanted(24)
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ" * 100
 
 
+def taken(data: bytes, wanted: Wanted = EVERYTHING) -> Strings | None:
+    """The strings of one value, taken from its bytes; None: it has to be decoded."""
+    span = (0, len(data))
+    found = strings_in(data, [span], wanted)
+    if found.unread:
+        assert (found.unread, found.strings.text, len(found.strings.rows), found.reasons) == ([0], b"", 0, [])
+        return None
+    assert not found.strings.values.any()
+    reasons = dict.fromkeys([reason for _, reason in found.reasons])
+    return Strings(found.strings.text, found.strings.rows, tuple(reasons), partial(places_in, data, span, wanted))
+
+
 def in_bytes(data: bytes, wanted: Wanted = EVERYTHING) -> Strings:
-    strings = strings_in(data, 0, len(data), wanted)
+    strings = taken(data, wanted)
     assert strings is not None
     return strings
 
@@ -115,7 +128,7 @@ def test_every_white_space_and_every_length_of_a_name() -> None:
     ],
 )
 def test_what_has_to_be_decoded(source: bytes) -> None:
-    assert strings_in(source, 0, len(source), EVERYTHING) is None
+    assert taken(source) is None
 
 
 @built
@@ -127,7 +140,7 @@ def test_json_in_strings_is_decoded_four_times() -> None:
     assert told(in_bytes(data)) == told(decoded(data))
     assert told(in_bytes(data))[-1] == ("/0!/0!/0!/0!/0", b"deep", False)
     deeper = json.dumps([data.decode()]).encode()
-    assert strings_in(deeper, 0, len(deeper), EVERYTHING) is None
+    assert taken(deeper) is None
     assert decoded(deeper).reasons == ("nested too deep",)
 
 
@@ -165,13 +178,44 @@ def test_what_is_encoded_is_left_out() -> None:
 
 
 @built
-def test_several_are_looked_at_together() -> None:
-    together = Together.of([in_bytes(data) for data in (b'["one", "two"]', b"[1]", b'""', b'[2, ["{}"]]', b"{}")])
+def test_several_are_taken_at_once() -> None:
+    values = [
+        b'["one", "two"]',
+        b"[1]",
+        b'["lost", NaN]',
+        b'""',
+        b'[2, ["{}"]]',
+        b"{",
+        json.dumps([PICTURE, "last"]).encode(),
+    ]
+    source = b",".join(values)
+    ends = np.cumsum([len(value) + 1 for value in values]) - 1
+    spans = [(int(end) - len(value), int(end)) for value, end in zip(values, ends, strict=True)]
+    strings, reasons, unread = strings_in(source, spans, EVERYTHING)
+    assert strings.text == b"one\ntwo\n\n{}\nlast\n"
+    assert strings.rows.tolist() == [
+        [0, 3, 0, 0], [4, 7, 1, 0], [8, 8, 0, 0], [9, 11, 0, 1], [12, 16, 1, 0], [17, 17, 0, 0]
+    ]  # fmt: skip
+    assert strings.values.tolist() == [0, 0, 3, 4, 6, 6]
+    assert (reasons, unread) == ([(6, "attachment")], [2, 5])
+    nothing = strings_in(source, [], EVERYTHING)
+    assert (nothing.strings.text, nothing.strings.rows.shape, nothing.unread) == (b"", (0, 4), [])
+
+
+def test_several_are_put_together_and_some_left_out() -> None:
+    values = (["one", "two"], [1], "", [2, ["{}"]])
+    together = Together.of([(2 * number, strings_of_value(value, EVERYTHING)) for number, value in enumerate(values)])
     assert together.text == b"one\ntwo\n\n{}"
     assert together.rows.tolist() == [[0, 3, 0, 0], [4, 7, 1, 0], [8, 8, 0, 0], [9, 11, 0, 1]]
-    assert together.values.tolist() == [0, 0, 2, 3]
-    left = together.without([0, 2])
-    assert (left.text, left.rows.tolist(), left.values.tolist()) == (b"two\n{}", [[0, 3, 1, 0], [4, 6, 0, 1]], [0, 3])
+    assert together.values.tolist() == [0, 0, 4, 6]
+    for left_out, text, rows, of_values in (
+        ([0, 2], b"two\n{}", [[0, 3, 1, 0], [4, 6, 0, 1]], [0, 6]),
+        ([1, 3], b"one\n", [[0, 3, 0, 0], [4, 4, 0, 0]], [0, 4]),
+        ([0, 1, 3], b"", [[0, 0, 0, 0]], [4]),
+        ([3], b"one\ntwo\n", [[0, 3, 0, 0], [4, 7, 1, 0], [8, 8, 0, 0]], [0, 0, 4]),
+    ):
+        left = together.without(left_out)
+        assert (left.text, left.rows.tolist(), left.values.tolist()) == (text, rows, of_values)
     assert together.without([0, 1, 2, 3]).rows.shape == (0, 4)
     assert Together.of([]).text == b""
 
@@ -180,7 +224,7 @@ def test_several_are_looked_at_together() -> None:
 def test_a_part_that_is_none_is_refused() -> None:
     for start, stop in ((-1, 2), (2, 1), (0, 4)):
         with pytest.raises(ValueError, match="no part"):
-            native.strings(b"[1]", start, stop, 0, False)
+            native.strings(b"[1]", np.array([(0, 3), (start, stop)], np.int64), 0, False)
         with pytest.raises(ValueError, match="no part"):
             native.pointers(b"[1]", start, stop, 0, False, b"")
     with pytest.raises(ValueError, match="no part"):
@@ -220,7 +264,7 @@ values = st.recursive(
 def test_the_same_strings(value: Any, ascii_only: bool, wanted: Wanted) -> None:
     data = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
     assert native.end_of_value(data + b",", 0) == len(data)
-    ours = strings_in(data, 0, len(data), wanted)
+    ours = taken(data, wanted)
     theirs = decoded(data, wanted)
     if ours is None:
         assert theirs.reasons or b"NaN" in data  # there is JSON deeper than is decoded, or with NaN
