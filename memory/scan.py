@@ -25,6 +25,7 @@ NAMES = "too many names"
 
 _STRING_COSTS = 64
 """Bytes that looking at one more string costs as much as."""
+_NOTHING_BYTES = NOTHING.nbytes
 _MARKS = 2
 """Places in an array up to which it is remembered as a whole: the last may be what changes in the next request."""
 
@@ -221,7 +222,7 @@ class _Work:
         if remember:
             for part, number, key in new:
                 found = part.found.get(number, NOTHING)
-                remember.strings.put(key, found, found.nbytes)
+                remember.strings.put(key, found, found.nbytes if found is not NOTHING else _NOTHING_BYTES)
         for number, part in enumerate(parts):
             if part.found:
                 found_in = sorted(part.found)
@@ -241,11 +242,12 @@ class _Work:
         text = memoryview(together.text)
         long = (together.rows[:, 1] - together.rows[:, 0] >= SHORTEST_STRING).nonzero()[0]
         of_parts = together.values[long].tolist()
+        key_of, strings = results.key, results.strings
         for row, value, (begin, end, number, holds_json) in zip(
             long.tolist(), of_parts, together.rows[long].tolist(), strict=True
         ):
-            key = results.key(text[begin:end], names=not holds_json)
-            found = results.strings.get(key)
+            key = key_of(text[begin:end], names=not holds_json)
+            found = strings.get(key)
             if found is None:
                 new.append((parts[value], number, key))
                 continue

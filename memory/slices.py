@@ -110,7 +110,7 @@ class _Reader:
         """Where the last value ended, in the window's text and in the data."""
 
     def after_white(self, at: int) -> int:
-        if self._data[at : at + 1] not in (b" ", b"\t", b"\n", b"\r"):
+        if self._data[at : at + 1] > b" ":
             return at
         match = _WHITE.match(self._data, at)
         return match.end() if match else at
@@ -124,8 +124,7 @@ class _Reader:
         if data[at : at + 1] == b"}":
             return Sliced(members), at + 1
         while True:
-            self._expect(at, b'"')
-            key, at = self.decode(at)
+            key, at = self._key(at)
             if key in members:
                 raise ValueError("a key stands twice")
             at = self.after_white(at)
@@ -138,6 +137,16 @@ class _Reader:
             self._expect(at, b",")
             self._count(len(members), at)
             at = self.after_white(at + 1)
+
+    def _key(self, at: int) -> tuple[str, int]:
+        """A member's key, and the byte after it. Nearly every one is plain, and needs no window of the text."""
+        self._expect(at, b'"')
+        end = self._data.find(b'"', at + 1)
+        written = self._data[at + 1 : end]
+        if end > 0 and written.isascii() and b"\\" not in written:
+            return written.decode(), end + 1
+        key, end = self.decode(at)
+        return key, end
 
     def member(self, at: int, depth: int) -> tuple[Element | Elements | Sliced, int]:
         """What a member of an object is, cut if it is a container; and the byte after it."""
@@ -164,9 +173,11 @@ class _Reader:
                 value, end = self._element(at)
                 parts.append(Element(data, at, end, self._known.add(data, at, end), value))
             at = self.after_white(end)
-            if data[at : at + 1] == b"]":
+            behind = data[at : at + 1]
+            if behind == b"]":
                 break
-            self._expect(at, b",")
+            if behind != b",":
+                raise ValueError("the array goes on with what is no comma")
             self._count(len(parts), at)
             at = self.after_white(at + 1)
         return Elements(self._known.with_runs(parts)), at + 1

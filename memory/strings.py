@@ -62,12 +62,12 @@ class Together(NamedTuple):
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
         some = [part for part in parts if len(part.rows)]
-        if len(some) == 1:
-            return some[0]
-        rows = np.concatenate([_rows(b""), *(part.rows for part in some)])
+        if len(some) <= 1:
+            return some[0] if some else cls(b"", np.empty((0, 4), np.int64), np.empty(0, np.int64))
+        rows = np.concatenate([part.rows for part in some])
         sizes = np.array([len(part.text) + 1 for part in some], np.int64)
         rows[:, :2] += np.repeat(np.cumsum(sizes) - sizes, [len(part.rows) for part in some])[:, None]
-        values = np.concatenate([np.empty(0, np.int64), *(part.values for part in some)])
+        values = np.concatenate([part.values for part in some])
         return cls(b"\n".join([part.text for part in some]), rows, values)
 
     def without(self, left_out: Sequence[int]) -> Self:
@@ -83,9 +83,7 @@ class Together(NamedTuple):
         stay = np.ones(len(self.rows), np.bool_)
         stay[left_out] = False
         rows = self.rows[stay]
-        lengths = rows[:, 1] - rows[:, 0]
-        rows[:, 1] = np.cumsum(lengths + 1) - 1
-        rows[:, 0] = rows[:, 1] - lengths
+        _put_places(rows, rows[:, 1] - rows[:, 0])
         return self._replace(text=b"\n".join(pieces), rows=rows, values=self.values[stay])
 
 
@@ -160,12 +158,12 @@ def _shown(text: str) -> tuple[bytes, str | None]:
 def _joined(encoded: Sequence[bytes], about: NDArray[np.int64]) -> Rows:
     """The rows of strings that are put together, of which numbers and kinds are told."""
     rows = np.empty((len(encoded), 4), np.int64)
-    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
-    rows[:, 1] = np.cumsum(lengths + 1) - 1
-    rows[:, 0] = rows[:, 1] - lengths
+    _put_places(rows, np.fromiter(map(len, encoded), np.int64, len(encoded)))
     rows[:, 2:] = about
     return rows
 
 
-def _rows(data: bytes) -> Rows:
-    return np.frombuffer(data, np.int64).reshape(-1, 4)
+def _put_places(rows: Rows, lengths: NDArray[np.int64]) -> None:
+    """Where strings of some lengths begin and end."""
+    rows[:, 1] = np.cumsum(lengths + 1) - 1
+    rows[:, 0] = rows[:, 1] - lengths

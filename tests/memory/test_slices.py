@@ -119,7 +119,7 @@ def test_a_window_is_decoded_once_for_all_that_is_in_it(element: bytes, monkeypa
     monkeypatch.setattr(slices._Reader, "_look_at", looking)
     body = b"{%s}" % b",".join([b'"%d":[%s,"\xc3\xa9",[]]' % (number, element) for number in range(300)])
     assert repr(cut(body)) == repr(decode_json(body.decode()))
-    assert len(sizes) == 1
+    assert len(sizes) <= 1  # none at all where C told where everything ends
 
 
 def test_thousands_of_short_members_are_not_told_apart() -> None:
