@@ -15,7 +15,9 @@
 #define GRAM 32
 #define WORDS (GRAM / 4)
 #define WINDOW 4
-#define BLOCK 4096
+#define BLOCK 1024
+#define OVERLAP (WINDOW - 1)
+#define ROOM (BLOCK + OVERLAP + GRAM)
 
 static uint32_t
 four_at(const uint8_t *place)
@@ -40,8 +42,11 @@ FOR_EACH_PROCESSOR static void
 hash_grams(const Grams *grams, const uint8_t *text, size_t count, uint32_t *hashes, uint32_t *spare)
 {
     size_t left = count + GRAM - 4;
-    for (size_t i = 0; i < left; i++)
-        hashes[i] = four_at(text + i) * grams->factors[0];
+    for (size_t i = 0; i < left; i++) {
+        /* Put together of bytes, as compilers then do many at a time. */
+        uint32_t four = text[i] | (uint32_t)text[i + 1] << 8 | (uint32_t)text[i + 2] << 16 | (uint32_t)text[i + 3] << 24;
+        hashes[i] = four * grams->factors[0];
+    }
     uint32_t *from = hashes, *to = spare;
     for (size_t step = 0, size = 4; size < GRAM; step++, size *= 2) {
         uint32_t factor = grams->factors[step + 1];
@@ -54,30 +59,6 @@ hash_grams(const Grams *grams, const uint8_t *text, size_t count, uint32_t *hash
     }
     if (from != hashes)
         memcpy(hashes, from, count * sizeof *hashes);
-}
-
-/* (place, key) of those of `count` chosen grams that pass the filter. 0: there is no memory. */
-static int
-keep_passing(const Grams *grams, const uint8_t *text, const size_t *places, const uint32_t *hashes, size_t count,
-             Found *found)
-{
-    enum { AHEAD = 12 };
-    if (!grow(found, 2 * count))
-        return 0;
-    for (size_t i = 0; i < count; i++) {
-        if (i + AHEAD < count)
-            PREFETCH(grams->filter + (hashes[i + AHEAD] * grams->scramble >> grams->shift));
-        uint32_t key = hashes[i] * grams->scramble;
-        uint32_t wanted = (uint32_t)1 << (key & 31) | (uint32_t)1 << (key >> (grams->shift - 5) & 31);
-        if ((grams->filter[key >> grams->shift] & wanted) != wanted)
-            continue;
-        uint64_t mixed = 0;
-        for (size_t word = 0; word < WORDS; word++)
-            mixed += four_at(text + places[i] + 4 * word) * grams->mixers[word];
-        found->numbers[found->count++] = places[i];
-        found->numbers[found->count++] = (uint64_t)key << 32 | mixed >> 32;
-    }
-    return 1;
 }
 
 /* What orders the grams at `count` places from `begin` on: the hash, and in its low bits the place. A gram with a NUL in
@@ -99,24 +80,87 @@ rank_grams(const uint8_t *text, size_t begin, const uint32_t *hashes, size_t cou
     }
 }
 
-/* Mark the lowest of each `WINDOW` ranks in a row. `before` is the lowest of the window before the first one; that of the
- * last window is returned.
+/* The lowest of each `WINDOW` ranks in a row, and whether it is another gram than that of the window before. `lowest`
+ * begins with that of the window before the first one.
  */
-FOR_EACH_PROCESSOR static uint32_t
-mark_lowest(const uint32_t *ranks, size_t windows, size_t begin, uint32_t before, uint32_t *lowest, uint8_t *marks)
+FOR_EACH_PROCESSOR static void
+find_lowest(const uint32_t *ranks, size_t windows, uint32_t *lowest, uint8_t *changed)
 {
     for (size_t i = 0; i < windows; i++) {
         uint32_t one = ranks[i] < ranks[i + 1] ? ranks[i] : ranks[i + 1];
         uint32_t two = ranks[i + 2] < ranks[i + 3] ? ranks[i + 2] : ranks[i + 3];
-        lowest[i] = one < two ? one : two;
+        lowest[i + 1] = one < two ? one : two;
     }
     for (size_t i = 0; i < windows; i++) {
         /* The same hash at another place is the same gram again. */
-        uint32_t least = lowest[i];
-        marks[i + ((least - (uint32_t)(begin + i)) & PLACE)] |= (least != NEVER) & ((least ^ before) > PLACE);
-        before = least;
+        changed[i] = (lowest[i + 1] != NEVER) & ((lowest[i + 1] ^ lowest[i]) > PLACE);
     }
-    return before;
+}
+
+/* What is known of one block of grams, all of it near the processor; places are in the block. */
+typedef struct {
+    uint32_t hashes[ROOM], ranks[ROOM], spare[ROOM], lowest[1 + ROOM], keys[ROOM];
+    uint16_t places[ROOM], passing[ROOM];
+    uint8_t changed[ROOM], marks[ROOM];
+} Block;
+
+/* The places of the grams of a block that are looked up, ascending; says how many. Windows reach into the next block. */
+static size_t
+choose(const Grams *grams, const uint8_t *text, Block *block, size_t here)
+{
+    size_t windows = here < WINDOW ? 0 : here - OVERLAP, count = 0;
+    find_lowest(block->ranks, windows, block->lowest, block->changed);
+    for (size_t i = 0; i < windows; i++) {
+        block->places[count] = (uint16_t)i;
+        count += block->changed[i];
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t window = block->places[i];
+        block->places[i] = (uint16_t)(window + ((block->lowest[window + 1] - window) & PLACE));
+    }
+    block->lowest[0] = block->lowest[windows];
+    if (grams->wide == NULL)
+        return count;
+    for (size_t i = 0; i < count; i++)
+        block->marks[block->places[i]] = 1;
+    size_t own = here < BLOCK ? here : BLOCK;
+    count = 0;
+    for (size_t i = 0; i < own; i++) {
+        block->places[count] = (uint16_t)i;
+        count += block->marks[i] | (grams->wide[text[i]] & (block->ranks[i] != NEVER));
+    }
+    memset(block->marks, 0, own);
+    memmove(block->marks, block->marks + own, OVERLAP);
+    memset(block->marks + own, 0, OVERLAP);
+    return count;
+}
+
+/* (place, key) of those of `count` chosen grams of a block that pass the filter. 0: there is no memory. */
+static int
+keep_passing(const Grams *grams, const uint8_t *text, size_t begin, Block *block, size_t count, Found *found)
+{
+    size_t passing = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t key = block->hashes[block->places[i]] * grams->scramble;
+        block->keys[i] = key;
+        PREFETCH(grams->filter + (key >> grams->shift));
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t key = block->keys[i], bits = grams->filter[key >> grams->shift];
+        block->passing[passing] = (uint16_t)i;
+        passing += bits >> (key & 31) & bits >> (key >> (grams->shift - 5) & 31) & 1;
+    }
+    if (!grow(found, 2 * passing))
+        return 0;
+    for (size_t i = 0; i < passing; i++) {
+        size_t at = begin + block->places[block->passing[i]];
+        uint64_t mixed = 0;
+        for (size_t word = 0; word < WORDS; word++)
+            mixed += four_at(text + at + 4 * word) * grams->mixers[word];
+        found->numbers[found->count++] = at;
+        found->numbers[found->count++] = (uint64_t)block->keys[block->passing[i]] << 32 | mixed >> 32;
+    }
+    return 1;
 }
 
 /* Places and keys of the grams that are looked up, ascending, each once: of each `WINDOW` grams in a row the lowest, and
@@ -125,39 +169,35 @@ mark_lowest(const uint32_t *ranks, size_t windows, size_t begin, uint32_t before
 static int
 look_at_grams(const Grams *grams, const uint8_t *text, size_t size, Found *found)
 {
-    enum { OVERLAP = WINDOW - 1, ROOM = BLOCK + OVERLAP + GRAM };
     size_t count = size - GRAM + 1;
-    uint32_t *hashes = malloc(4 * ROOM * sizeof *hashes);
-    size_t *places = malloc(ROOM * sizeof *places);
-    uint8_t *marks = calloc(BLOCK + OVERLAP + PLACE, 1);
-    int good = hashes != NULL && places != NULL && marks != NULL;
-    uint32_t *ranks = hashes + ROOM, *of_places = ranks + ROOM, *lowest = of_places + ROOM;
-    uint32_t before = NEVER;
-
+    Block block;
+    int good = 1;
+    block.lowest[0] = NEVER;
+    memset(block.marks, 0, sizeof block.marks);
     for (size_t begin = 0; good && begin < count; begin += BLOCK) {
         size_t here = count - begin < BLOCK + OVERLAP ? count - begin : BLOCK + OVERLAP;
-        size_t block = here < BLOCK ? here : BLOCK, chosen = 0;
-        hash_grams(grams, text + begin, here, hashes, ranks);
-        rank_grams(text, begin, hashes, here, ranks);
-        if (here >= WINDOW)
-            before = mark_lowest(ranks, here - OVERLAP, begin, before, lowest, marks);
-        for (size_t i = 0; grams->wide && i < block; i++)
-            marks[i] |= grams->wide[text[begin + i]] & (ranks[i] != NEVER);
-        for (size_t i = 0; i < block; i++) {
-            places[chosen] = begin + i;
-            of_places[chosen] = hashes[i];
-            chosen += marks[i];
-        }
-        /* The last windows reach into the next block. */
-        memset(marks, 0, block);
-        memmove(marks, marks + block, OVERLAP);
-        memset(marks + block, 0, OVERLAP);
-        good = keep_passing(grams, text, places, of_places, chosen, found);
+        hash_grams(grams, text + begin, here, block.hashes, block.spare);
+        rank_grams(text, begin, block.hashes, here, block.ranks);
+        size_t chosen = choose(grams, text + begin, &block, here);
+        good = keep_passing(grams, text, begin, &block, chosen, found);
     }
-    free(hashes);
-    free(places);
-    free(marks);
     return good;
+}
+
+/* The first numbers of all pairs, then the second ones. */
+static PyObject *
+as_columns(const Found *found)
+{
+    size_t count = found->count / 2;
+    PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(found->count * sizeof *found->numbers));
+    if (result == NULL)
+        return NULL;
+    uint64_t *first = (uint64_t *)PyBytes_AsString(result), *second = first + count;
+    for (size_t i = 0; i < count; i++) {
+        first[i] = found->numbers[2 * i];
+        second[i] = found->numbers[2 * i + 1];
+    }
+    return result;
 }
 
 PyObject *
@@ -189,7 +229,7 @@ grams(PyObject *module, PyObject *arguments)
     if (text.len >= GRAM)
         whole = look_at_grams(&wanted, text.buf, (size_t)text.len, &found);
     Py_END_ALLOW_THREADS
-    result = whole ? as_bytes(&found) : PyErr_NoMemory();
+    result = whole ? as_columns(&found) : PyErr_NoMemory();
 done:
     free(found.numbers);
     PyBuffer_Release(&text);

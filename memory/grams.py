@@ -102,8 +102,8 @@ class Shingler:
             return self.search_with_numpy(letters, may_be)
         wide = None if letters.isascii() else _WIDE
         found = native.grams(letters, *self._tables, may_be.words, may_be.shift, wide)
-        positions, keys = np.frombuffer(found, "<u8").reshape(-1, 2).T
-        return Grams(positions.astype(np.intp), keys.astype(np.uint64))
+        positions, keys = np.frombuffer(found, np.uint64).reshape(2, -1)
+        return Grams(positions.astype(np.intp, copy=False), keys)
 
     def search_with_numpy(self, letters: bytes, may_be: Filter) -> Grams:
         """As `search`, where nothing was built."""
