@@ -80,8 +80,10 @@ is_between(const uint8_t *at, const uint8_t *stop, int (*is_one)(uint8_t), int m
 PyObject *rows(PyObject *module, PyObject *arguments);
 /* memory/_native_grams.c */
 PyObject *grams(PyObject *module, PyObject *arguments);
+PyObject *matches(PyObject *module, PyObject *arguments);
 /* memory/_native_letters.c */
 PyObject *letters(PyObject *module, PyObject *arguments);
+PyObject *letters_of(PyObject *module, PyObject *arguments);
 /* memory/_native_json.c */
 PyObject *end_of_value(PyObject *module, PyObject *arguments);
 PyObject *strings(PyObject *module, PyObject *arguments);

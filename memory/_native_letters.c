@@ -5,7 +5,9 @@
  */
 #include "_native.h"
 
-/* Each step copies a text to `to`, without something, and says how much is left of it. */
+/* Each step copies a text to `to`, which may be where it is, without something, and says how much is left of it. What has
+ * nothing of the kind is not copied. They give the text that is left; NULL: some character may have to be made another one.
+ */
 
 static int
 is_of_address(uint8_t byte)
@@ -13,11 +15,23 @@ is_of_address(uint8_t byte)
     return byte > ' ' && byte < 0x7F && strchr("\"'()<>[\\]`{|}", byte) == NULL;
 }
 
-/* Without addresses: `http://` or `https://`, and what may follow. */
-static size_t
-without_addresses(const uint8_t *text, size_t size, uint8_t *to)
+/* What is left of a text in `to`, when what is left of it from `from` on has come to `end`. */
+static const uint8_t *
+rest(const uint8_t *text, size_t *size, const uint8_t *from, uint8_t *to, uint8_t *end)
 {
-    const uint8_t *from = text, *stop = text + size, *colon = text;
+    if (from == text)
+        return text;
+    size_t left = (size_t)(text + *size - from);
+    memmove(end, from, left);
+    *size = (size_t)(end - to) + left;
+    return to;
+}
+
+/* Without addresses: `http://` or `https://`, and what may follow. */
+static const uint8_t *
+without_addresses(const uint8_t *text, size_t *size, uint8_t *to)
+{
+    const uint8_t *from = text, *stop = text + *size, *colon = text;
     uint8_t *end = to;
     while ((colon = memchr(colon, ':', (size_t)(stop - colon))) != NULL) {
         const uint8_t *after = colon + 3;
@@ -35,16 +49,15 @@ without_addresses(const uint8_t *text, size_t size, uint8_t *to)
             colon++;
         }
     }
-    memmove(end, from, (size_t)(stop - from));
-    return (size_t)(end + (stop - from) - to);
+    return rest(text, size, from, to, end);
 }
 
 /* Without links: `[[`, one to 200 bytes that are neither a bracket nor NUL, `]]`. */
-static size_t
-without_links(const uint8_t *text, size_t size, uint8_t *to, int rows)
+static const uint8_t *
+without_links(const uint8_t *text, size_t *size, uint8_t *to, int rows)
 {
     enum { LONGEST = 200 };
-    const uint8_t *from = text, *stop = text + size, *open = text;
+    const uint8_t *from = text, *stop = text + *size, *open = text;
     uint8_t *end = to;
     while ((open = memchr(open, '[', (size_t)(stop - open))) != NULL) {
         const uint8_t *at = open + 2;
@@ -62,8 +75,7 @@ without_links(const uint8_t *text, size_t size, uint8_t *to, int rows)
             open++;
         }
     }
-    memmove(end, from, (size_t)(stop - from));
-    return (size_t)(end + (stop - from) - to);
+    return rest(text, size, from, to, end);
 }
 
 static int
@@ -72,26 +84,30 @@ is_hexadecimal(uint8_t byte)
     return is_digit(byte) || (uint8_t)((byte | 0x20) - 'a') < 6;
 }
 
-/* Without backslashes, and the n, r or t behind them. -1: one stands for another character. */
-static Py_ssize_t
-without_escapes(const uint8_t *text, size_t size, uint8_t *to)
+/* Without backslashes, and the n, r or t behind them. NULL: one stands for another character. */
+static const uint8_t *
+without_escapes(const uint8_t *text, size_t *size, uint8_t *to)
 {
-    const uint8_t *from = text, *stop = text + size, *at = text;
+    const uint8_t *from = text, *stop = text + *size, *at = text;
     uint8_t *end = to;
     while ((at = memchr(at, '\\', (size_t)(stop - at))) != NULL) {
         memmove(end, from, (size_t)(at - from));
         end += at - from;
         while (at < stop && *at == '\\')
             at++;
-        if (at < stop && (*at == 'n' || *at == 'r' || *at == 't'))
+        if (at < stop && (*at == 'n' || *at == 'r' || *at == 't')) {
             at++;
-        else if (stop - at >= 5 && *at == 'u' && is_hexadecimal(at[1]) && is_hexadecimal(at[2]) &&
-                 is_hexadecimal(at[3]) && is_hexadecimal(at[4]))
-            return -1;
+        } else if (at < stop && *at == 'u') {
+            const uint8_t *digit = at + 1;
+            while (digit < stop && digit - at < 5 && is_hexadecimal(*digit))
+                digit++;
+            /* A backslash among the digits goes first. */
+            if (digit - at == 5 || (digit < stop && *digit == '\\'))
+                return NULL;
+        }
         from = at;
     }
-    memmove(end, from, (size_t)(stop - from));
-    return end + (stop - from) - to;
+    return rest(text, size, from, to, end);
 }
 
 static int
@@ -100,30 +116,44 @@ is_of_entity(uint8_t byte)
     return byte == '#' || is_letter_or_digit(byte);
 }
 
-enum { IS_NONE, IS_LETTER, IS_OTHER };
+enum { IS_LETTER = 1, ENDS_ROW = 2, IS_OTHER = 4 };
 
 /* What bytes are in `letters_alone`: a letter of ASCII, none, or something to be looked at. */
-static void
-fill_kinds(uint8_t *kinds)
-{
-    for (int byte = 0; byte < 256; byte++) {
-        int is_other = byte >= 0x80 || byte == 0 || byte == '\n' || byte == '&';
-        kinds[byte] = is_other ? IS_OTHER : (uint8_t)((byte | 0x20) - 'a') < 26 ? IS_LETTER : IS_NONE;
-    }
-}
+#define KIND(byte) \
+    ((uint8_t)(((byte) | 0x20) - 'a') < 26 && (byte) < 0x80 ? IS_LETTER : (byte) == '\n' ? ENDS_ROW \
+     : (byte) >= 0x80 || (byte) == 0 || (byte) == '&' ? IS_OTHER : 0)
+#define KINDS_4(byte) KIND(byte), KIND((byte) + 1), KIND((byte) + 2), KIND((byte) + 3)
+#define KINDS_16(byte) KINDS_4(byte), KINDS_4((byte) + 4), KINDS_4((byte) + 8), KINDS_4((byte) + 12)
+#define KINDS_64(byte) KINDS_16(byte), KINDS_16((byte) + 16), KINDS_16((byte) + 32), KINDS_16((byte) + 48)
+static const uint8_t KINDS[256] = {KINDS_64(0), KINDS_64(64), KINDS_64(128), KINDS_64(192)};
 
 /* The letters alone, small, of valid UTF-8. -1: some character may have to be made another one. */
 static Py_ssize_t
 letters_alone(const uint8_t *text, size_t size, uint8_t *to, int rows)
 {
+    const unsigned special = IS_OTHER | (rows ? ENDS_ROW : 0);
     const uint8_t *stop = text + size;
-    uint8_t *end = to, kinds[256];
-    fill_kinds(kinds);
+    uint8_t *end = to;
     for (const uint8_t *at = text; at < stop;) {
-        uint8_t byte = *at, kind = kinds[byte];
-        if (kind <= IS_LETTER) {
+        while (stop - at >= 8) {
+            unsigned kinds[8], any = 0;
+            for (int i = 0; i < 8; i++)
+                any |= kinds[i] = KINDS[at[i]];
+            if (any & special)
+                break;
+            uint64_t small = eight_at(at) | 0x2020202020202020u;
+            for (int i = 0; i < 8; i++) {
+                *end = (uint8_t)(small >> 8 * i);
+                end += kinds[i] & IS_LETTER;
+            }
+            at += 8;
+        }
+        if (at == stop)
+            break;
+        uint8_t byte = *at, kind = KINDS[byte];
+        if (!(kind & special)) {
             *end = byte | 0x20;
-            end += kind;
+            end += kind & IS_LETTER;
             at++;
             continue;
         }
@@ -131,7 +161,7 @@ letters_alone(const uint8_t *text, size_t size, uint8_t *to, int rows)
             if (byte == '&' && is_between(at + 1, stop, is_of_entity, 10, ';'))
                 return -1;
             *end = byte;
-            end += byte == 0 || (rows && byte == '\n');
+            end += byte != '&';
             at++;
             continue;
         }
@@ -174,6 +204,16 @@ letters_alone(const uint8_t *text, size_t size, uint8_t *to, int rows)
     return end - to;
 }
 
+/* The letters of a text in `to`, where there is room for all of it. -1: some character may have to be made another one. */
+static Py_ssize_t
+letters_of_text(const uint8_t *text, size_t size, uint8_t *to, int rows)
+{
+    text = without_addresses(text, &size, to);
+    text = without_links(text, &size, to, rows);
+    text = without_escapes(text, &size, to);
+    return text == NULL ? -1 : letters_alone(text, size, to, rows);
+}
+
 PyObject *
 letters(PyObject *module, PyObject *arguments)
 {
@@ -187,11 +227,7 @@ letters(PyObject *module, PyObject *arguments)
     uint8_t *left = malloc((size_t)text.len + 1);
     if (left != NULL) {
         Py_BEGIN_ALLOW_THREADS
-        size = (Py_ssize_t)without_addresses(text.buf, (size_t)text.len, left);
-        size = (Py_ssize_t)without_links(left, (size_t)size, left, rows);
-        size = without_escapes(left, (size_t)size, left);
-        if (size >= 0)
-            size = letters_alone(left, (size_t)size, left, rows);
+        size = letters_of_text(text.buf, (size_t)text.len, left, rows);
         Py_END_ALLOW_THREADS
         result = size >= 0 ? PyBytes_FromStringAndSize((const char *)left, size) : Py_NewRef(Py_None);
     } else {
@@ -199,5 +235,72 @@ letters(PyObject *module, PyObject *arguments)
     }
     free(left);
     PyBuffer_Release(&text);
+    return result;
+}
+
+/* NULs before the first text and behind the last one, and between two. */
+#define EDGE 32
+#define APART 8
+
+/* How much room the letters of texts need, of which (begin, end) are in a text of `size` bytes. 0: they are not in it. */
+static size_t
+room_of(const int64_t *bounds, size_t count, int64_t size)
+{
+    size_t room = 2 * EDGE;
+    for (size_t i = 0; i < count; i++) {
+        int64_t begin = bounds[2 * i], end = bounds[2 * i + 1];
+        if (begin < 0 || end < begin || end > size || room > (size_t)PY_SSIZE_T_MAX / 2 - (size_t)(end - begin))
+            return 0;
+        room += (size_t)(end - begin) + APART;
+    }
+    return room;
+}
+
+PyObject *
+letters_of(PyObject *module, PyObject *arguments)
+{
+    Py_buffer data, bounds;
+    PyObject *result = NULL;
+    Found undone = {NULL, 0, 0};
+    uint8_t *joined = NULL;
+
+    if (!PyArg_ParseTuple(arguments, "y*y*:letters_of", &data, &bounds))
+        return NULL;
+    const int64_t *of_texts = bounds.buf;
+    size_t count = (size_t)bounds.len / (2 * sizeof *of_texts);
+    size_t room = bounds.len % (Py_ssize_t)(2 * sizeof *of_texts) ? 0 : room_of(of_texts, count, data.len);
+    if (room == 0) {
+        PyErr_SetString(PyExc_ValueError, "the texts are not in the data");
+        goto done;
+    }
+    joined = malloc(room);
+    if (joined == NULL || !grow(&undone, count)) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    uint8_t *end = joined;
+    Py_BEGIN_ALLOW_THREADS
+    memset(end, 0, EDGE);
+    end += EDGE;
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *text = (const uint8_t *)data.buf + of_texts[2 * i];
+        size_t size = (size_t)(of_texts[2 * i + 1] - of_texts[2 * i]);
+        Py_ssize_t left = memchr(text, 0, size) ? -1 : letters_of_text(text, size, end, 0);
+        if (left >= 0)
+            end += left;
+        else
+            undone.numbers[undone.count++] = i;
+        memset(end, 0, APART);
+        end += APART;
+    }
+    memset(end, 0, EDGE - APART);
+    end += EDGE - APART;
+    Py_END_ALLOW_THREADS
+    result = Py_BuildValue("y#N", (const char *)joined, (Py_ssize_t)(end - joined), as_bytes(&undone));
+done:
+    free(joined);
+    free(undone.numbers);
+    PyBuffer_Release(&data);
+    PyBuffer_Release(&bounds);
     return result;
 }

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from memory import native
 from memory.grams import Keys, Positions, different
 
 MOST_NOTES_WITH_IT = 3
@@ -151,7 +152,14 @@ class GramRows(NamedTuple):
         return rows.at(np.flatnonzero(np.append(True, ~again))) if again.any() else rows
 
     def matches(self, wanted: Keys) -> tuple[Positions, Positions]:
-        """Pairs (number of a wanted 64-bit key, row) that have the same 48 bits. The rows are in order."""
+        """Pairs (number of a wanted 64-bit key, row) that have the same 48 bits, ascending. The rows are in order."""
+        if not native.BUILT:
+            return self.matches_with_numpy(wanted)
+        which, rows = np.frombuffer(native.matches(self.keys, self.checks, wanted), np.uint64).reshape(2, -1)
+        return which.astype(np.intp, copy=False), rows.astype(np.intp, copy=False)
+
+    def matches_with_numpy(self, wanted: Keys) -> tuple[Positions, Positions]:
+        """As `matches`, where nothing was built."""
         which = np.argsort(wanted)  # a binary search is faster where one key follows the other
         keys, checks = halves(wanted.take(which))
         row = np.searchsorted(self.keys, keys)
@@ -162,7 +170,9 @@ class GramRows(NamedTuple):
             equal = np.flatnonzero(self.checks.take(row) == checks)
             found.append((which.take(equal), row.take(equal)))
             row = row + 1
-        return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
+        which, row = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.lexsort((row, which))
+        return which[order], row[order]
 
     def having(self, keys: Keys) -> Positions:
         """The rows that have one of some keys of 48 bits, which ascend. The rows are in order."""
