@@ -10,7 +10,7 @@ from setuptools import Distribution, Extension
 from setuptools.command.build_ext import build_ext
 
 NAME = "memory._native"
-SOURCES = ("_native.c", "_native_rows.c", "_native_grams.c", "_native_letters.c", "_native_json.c")
+SOURCES = ("_native.c", "_native_rows.c", "_native_grams.c", "_native_quotes.c", "_native_letters.c", "_native_json.c")
 HEADER = "_native.h"
 
 

@@ -8,6 +8,7 @@ static PyMethodDef methods[] = {
     {"rows", rows, METH_VARARGS, "(begin, end, kind) of the rows that are worth a look, as 64-bit numbers."},
     {"grams", grams, METH_VARARGS, "(place, key) of the grams that are looked up: all places, then all keys."},
     {"matches", matches, METH_VARARGS, "(number, row) of the rows that have one of some keys: all numbers, then all rows."},
+    {"quotes", quotes, METH_VARARGS, "(text, note, grams, letters) of the notes that texts quote, as 64-bit numbers."},
     {"letters_of", letters_of, METH_VARARGS, "The letters of many texts, and the numbers of those that are left out."},
     {"letters", letters, METH_VARARGS, "The letters of UTF-8; None where some character may have to be made another one."},
     {"end_of_value", end_of_value, METH_VARARGS, "Where the JSON value ends that begins at a place; None: it may be none."},

@@ -50,6 +50,22 @@ as_bytes(const Found *found)
     return PyBytes_FromStringAndSize((const char *)found->numbers, (Py_ssize_t)(found->count * sizeof *found->numbers));
 }
 
+/* The first numbers of all pairs, then the second ones. */
+static inline PyObject *
+as_columns(const Found *found)
+{
+    size_t count = found->count / 2;
+    PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(found->count * sizeof *found->numbers));
+    if (result == NULL)
+        return NULL;
+    uint64_t *first = (uint64_t *)PyBytes_AsString(result), *second = first + count;
+    for (size_t i = 0; i < count; i++) {
+        first[i] = found->numbers[2 * i];
+        second[i] = found->numbers[2 * i + 1];
+    }
+    return result;
+}
+
 static inline int
 is_digit(uint8_t byte)
 {
@@ -80,7 +96,9 @@ is_between(const uint8_t *at, const uint8_t *stop, int (*is_one)(uint8_t), int m
 PyObject *rows(PyObject *module, PyObject *arguments);
 /* memory/_native_grams.c */
 PyObject *grams(PyObject *module, PyObject *arguments);
+/* memory/_native_quotes.c */
 PyObject *matches(PyObject *module, PyObject *arguments);
+PyObject *quotes(PyObject *module, PyObject *arguments);
 /* memory/_native_letters.c */
 PyObject *letters(PyObject *module, PyObject *arguments);
 PyObject *letters_of(PyObject *module, PyObject *arguments);

@@ -1,6 +1,6 @@
-/* Which grams of a text may be a note's, and which rows of notes have them.
+/* Which grams of a text may be a note's.
  *
- * memory/grams.py and memory/quote_rows.py say what is computed and why, and do the same where this is not built; tests/memory/test_native.py
+ * memory/grams.py says what is computed and why, and does the same where this is not built; tests/memory/test_native.py
  * holds the two against each other.
  */
 #include "_native.h"
@@ -184,22 +184,6 @@ look_at_grams(const Grams *grams, const uint8_t *text, size_t size, Found *found
     return good;
 }
 
-/* The first numbers of all pairs, then the second ones. */
-static PyObject *
-as_columns(const Found *found)
-{
-    size_t count = found->count / 2;
-    PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(found->count * sizeof *found->numbers));
-    if (result == NULL)
-        return NULL;
-    uint64_t *first = (uint64_t *)PyBytes_AsString(result), *second = first + count;
-    for (size_t i = 0; i < count; i++) {
-        first[i] = found->numbers[2 * i];
-        second[i] = found->numbers[2 * i + 1];
-    }
-    return result;
-}
-
 PyObject *
 grams(PyObject *module, PyObject *arguments)
 {
@@ -238,116 +222,5 @@ done:
     PyBuffer_Release(&filter);
     if (wide.obj != NULL)
         PyBuffer_Release(&wide);
-    return result;
-}
-
-/* The sorted upper halves of keys, and the 16 bits of each that are kept too. */
-typedef struct {
-    const uint32_t *keys;
-    const uint16_t *checks;
-    size_t count;
-} Rows;
-
-/* Nearer to where a key is, from a place where another one is: keys are spread evenly. */
-static size_t
-nearer(const Rows *rows, uint32_t key, size_t place)
-{
-    int64_t way = (int64_t)key - (int64_t)rows->keys[place];
-    int64_t there = (int64_t)place + way * (int64_t)rows->count / ((int64_t)1 << 32);
-    return there < 0 ? 0 : (uint64_t)there >= rows->count ? rows->count - 1 : (size_t)there;
-}
-
-/* The first row whose key is not less, looked for in growing steps from a place on: however keys are spread, that takes
- * no more than twice as many looks as halving.
- */
-static size_t
-first_not_less(const Rows *rows, uint32_t key, size_t place)
-{
-    size_t low = 0, high = rows->count, step = 1;
-    if (rows->keys[place] < key) {
-        low = place + 1;
-        while (high - low > step && rows->keys[low + step] < key) {
-            low += step + 1;
-            step *= 2;
-        }
-        if (high - low > step)
-            high = low + step;
-    } else {
-        high = place;
-        while (high > step && rows->keys[high - step] >= key) {
-            high -= step;
-            step *= 2;
-        }
-        if (high > step)
-            low = high - step + 1;
-    }
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (rows->keys[middle] < key)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* (number of a wanted key, row) of all that are the same. Some are looked for together, as each waits for memory. */
-static int
-find_rows(const Rows *rows, const uint64_t *wanted, size_t count, Found *found)
-{
-    enum { TOGETHER = 32, STEPS = 2 };
-    size_t places[TOGETHER];
-    for (size_t begin = 0; rows->count && begin < count; begin += TOGETHER) {
-        size_t here = count - begin < TOGETHER ? count - begin : TOGETHER;
-        for (size_t i = 0; i < here; i++) {
-            places[i] = (size_t)((wanted[begin + i] >> 32) * rows->count >> 32);
-            PREFETCH(rows->keys + places[i]);
-        }
-        for (int step = 0; step < STEPS; step++)
-            for (size_t i = 0; i < here; i++) {
-                places[i] = nearer(rows, (uint32_t)(wanted[begin + i] >> 32), places[i]);
-                PREFETCH(rows->keys + places[i]);
-            }
-        for (size_t i = 0; i < here; i++) {
-            uint32_t key = (uint32_t)(wanted[begin + i] >> 32);
-            uint16_t check = (uint16_t)(wanted[begin + i] >> 16);
-            for (size_t row = first_not_less(rows, key, places[i]); row < rows->count && rows->keys[row] == key; row++) {
-                if (rows->checks[row] != check)
-                    continue;
-                if (!grow(found, 2))
-                    return 0;
-                found->numbers[found->count++] = begin + i;
-                found->numbers[found->count++] = row;
-            }
-        }
-    }
-    return 1;
-}
-
-PyObject *
-matches(PyObject *module, PyObject *arguments)
-{
-    Py_buffer keys, checks, wanted;
-    Found found = {NULL, 0, 0};
-    PyObject *result = NULL;
-
-    if (!PyArg_ParseTuple(arguments, "y*y*y*:matches", &keys, &checks, &wanted))
-        return NULL;
-    Rows rows = {keys.buf, checks.buf, (size_t)keys.len / sizeof(uint32_t)};
-    if (keys.len % 4 || wanted.len % 8 || (size_t)checks.len != rows.count * sizeof *rows.checks ||
-        rows.count > UINT32_MAX / 2) {
-        PyErr_SetString(PyExc_ValueError, "a table has the wrong size");
-        goto done;
-    }
-    int whole;
-    Py_BEGIN_ALLOW_THREADS
-    whole = find_rows(&rows, wanted.buf, (size_t)wanted.len / 8, &found);
-    Py_END_ALLOW_THREADS
-    result = whole ? as_columns(&found) : PyErr_NoMemory();
-done:
-    free(found.numbers);
-    PyBuffer_Release(&keys);
-    PyBuffer_Release(&checks);
-    PyBuffer_Release(&wanted);
     return result;
 }

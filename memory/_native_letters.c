@@ -285,7 +285,7 @@ letters_of(PyObject *module, PyObject *arguments)
     for (size_t i = 0; i < count; i++) {
         const uint8_t *text = (const uint8_t *)data.buf + of_texts[2 * i];
         size_t size = (size_t)(of_texts[2 * i + 1] - of_texts[2 * i]);
-        Py_ssize_t left = memchr(text, 0, size) ? -1 : letters_of_text(text, size, end, 0);
+        Py_ssize_t left = letters_of_text(text, size, end, 0);
         if (left >= 0)
             end += left;
         else

@@ -145,14 +145,16 @@ class GramStore:
         return len(self.base.telling.keys) + len(self.recent.telling.keys)
 
     def matches(self, wanted: Keys) -> tuple[Positions, Positions]:
-        """Pairs (number of a wanted 64-bit key, row) that have the same 48 bits."""
+        """Pairs (number of a wanted 64-bit key, row) that have the same 48 bits, by the numbers."""
         which, rows = self.base.telling.matches(wanted)
         if not len(self.touched):
             return which, rows
         left = np.flatnonzero(~is_among(wanted.take(which) >> np.uint64(16), self.touched))
         recent, recent_rows = self.recent.telling.matches(wanted)
         recent_rows += len(self.base.telling.keys)
-        return np.concatenate((which.take(left), recent)), np.concatenate((rows.take(left), recent_rows))
+        which, rows = np.concatenate((which.take(left), recent)), np.concatenate((rows.take(left), recent_rows))
+        order = np.argsort(which, kind="stable")
+        return which.take(order), rows.take(order)
 
     def at(self, rows: Positions) -> GramRows:
         """What is known of some rows."""

@@ -73,7 +73,7 @@ class Shingler:
         for factor in odd[2:]:
             self._weights = np.concatenate((self._weights * factor, self._weights))
         self._tables = self._factors.tobytes(), int(self._scramble), self._mixers.tobytes()
-        self._bit = numbers.permutation(256).astype(np.uint8) & np.uint8(1)
+        self._bits = (numbers.permutation(256).astype(np.uint8) & np.uint8(1)).tobytes()[1:]
 
     def choose(self, letters: bytes, starts: Positions = _NOWHERE, lengths: Positions = _NOWHERE) -> Positions:
         """Where the grams are that are kept of notes, ascending.
@@ -133,14 +133,16 @@ class Shingler:
         `beyond` is the bit of a NUL: of notes 0, of searched texts 1, so that the ends of both are not alike. Texts are
         `AROUND` NUL apart.
         """
-        bit = self._bit.copy()
-        bit[0] = beyond
         # Of eight letters in a row, with the bit of the first lowest, and with that of the last.
-        after = before = np.frombuffer(letters.translate(bit.tobytes()), np.uint8)
+        after = before = np.frombuffer(letters.translate(self.bits(beyond)), np.uint8)
         for size in (1, 2, 4):
             shift = np.uint8(size)
             after, before = after[:-size] | (after[size:] << shift), before[size:] | (before[:-size] << shift)
         return np.stack((before[positions - AROUND], after[positions + GRAM]), axis=1)
+
+    def bits(self, beyond: int) -> bytes:
+        """The bit of each byte, for `around`."""
+        return bytes((beyond,)) + self._bits
 
     def _hashes(self, letters: bytes) -> Hashes:
         """The hash of the gram at each place: the sum of its words, each times its weight.

@@ -243,10 +243,13 @@ class NoteIndex:
             for number, place, (_, note) in zip(joined.texts_at(at), at.tolist(), by_name, strict=True):
                 named.setdefault(number, {}).setdefault(place, []).append(note)
         if self.quotes is not None:
-            long = joined.lengths >= GRAM
-            numbers = (long if nameless is None else long & ~nameless).nonzero()[0].tolist()
-            for quote in self.quotes.find([joined.text(number) for number in numbers]):
-                content.setdefault(numbers[quote.text], {}).setdefault(quote.note, set())
+            lengths = joined.lengths
+            long = lengths >= GRAM
+            numbers = (long if nameless is None else long & ~nameless).nonzero()[0]
+            ends = np.cumsum(lengths + 1) - 1  # there is a newline between two texts
+            bounds = np.stack((ends - lengths, ends), axis=1)[numbers]
+            for quote in self.quotes.find_in(joined.data, bounds):
+                content.setdefault(int(numbers[quote.text]), {}).setdefault(quote.note, set())
         if self._careful:
             self._leave_out_quoted(joined.data, content, named, frozenset(places))
         return {

@@ -13,7 +13,7 @@ which tell how far a text goes on alike.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from memory import native
 from memory.gram_filter import GramFilter
 from memory.gram_store import GramStore
 from memory.grams import AROUND, EDGE, GRAM, NOTE_WINDOW, Positions, Shingler, different
-from memory.letters import letters
+from memory.letters import letters, letters_with_python
 from memory.quote_prints import printed
 
 FEWEST_GRAMS = 2
@@ -36,6 +36,8 @@ _PIECE = 1 << 19
 _OVERLAP = 4_096
 """Bytes that two pieces of a text share, so that nothing is lost between them."""
 _APART = bytes(AROUND)
+_BEYOND = 1
+"""What `Shingler.around` says of what is beyond a searched text: other than of what is beyond a note."""
 _REST_OF_EDGE = EDGE[AROUND:]
 _ALIKE = np.array([max((~byte & (byte + 1)).bit_length() - 2, 0) for byte in range(255)] + [AROUND], np.intp)
 """For the bits of the letters beside a gram that are alike (1): how many letters are, counted from the lowest bit.
@@ -65,6 +67,15 @@ class QuotedRows(NamedTuple):
     last: int
     first_beside: int
     last_beside: int
+
+
+class _Matches(NamedTuple):
+    """Grams of texts that notes have: where in the letters each is, ascending, its row, the note's place, what is around."""
+
+    positions: Positions
+    rows: Positions
+    notes: Positions
+    around: NDArray[np.uint8]
 
 
 class QuoteIndex:
@@ -117,15 +128,24 @@ class QuoteIndex:
 
         Many texts at once cost far less than one by one.
         """
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        ends = np.cumsum(lengths)
+        return self.find_in(b"".join(texts), np.stack((ends - lengths, ends), axis=1))
+
+    def find_in(self, data: bytes, bounds: NDArray[np.int64]) -> list[Quote]:
+        """As `find`, of texts that are in one buffer: shape (texts, 2), where each begins and ends."""
         found: dict[tuple[int, int], Quote] = {}
-        if self.grams:
-            for numbers, batch in _batches(texts):
-                for quote in self._quotes(numbers, batch):
-                    known = found.get(quote[:2], quote)  # from another piece of the text
-                    found[quote[:2]] = Quote(
-                        *quote[:2], max(quote.grams, known.grams), max(quote.letters, known.letters)
-                    )
-        return list(found.values())
+        if not self.grams:
+            return []
+        if b"\0" in data:
+            return self.find([data[begin:end].replace(b"\0", b"") for begin, end in bounds.tolist()])
+        for numbers, batch in _batches(data, bounds):
+            for place, note, grams, span in self._quotes(batch):
+                text = numbers[place]
+                quote = Quote(text, note, grams, span)
+                known = found.get((text, note), quote)  # from another piece of the text
+                found[text, note] = Quote(text, note, max(grams, known.grams), max(span, known.letters))
+        return [found[pair] for pair in sorted(found)]
 
     def rows(self, text: bytes, notes: Collection[int]) -> Iterator[QuotedRows]:
         """The rows of one text that have letters of some notes, for each gram of theirs."""
@@ -153,18 +173,31 @@ class QuoteIndex:
             columns[3][after >= len(plain) - 1] = row + len(row_ends)
             yield from map(QuotedRows, owners[chosen].tolist(), *(column.tolist() for column in columns))
 
-    def _quotes(self, numbers: Sequence[int], batch: bytes) -> Iterator[Quote]:
+    def _quotes(self, batch: bytes) -> Iterable[Sequence[int]]:
+        """(number of the text in the batch, note, grams, letters)."""
         grams = self._shingler.search(batch, self.filter)
         which, rows = self.store.matches(grams.keys)
         if not len(which):
-            return
+            return ()
         found = self.store.at(rows)
-        positions, notes = grams.positions.take(which), self.store.places(found)
+        matches = _Matches(grams.positions.take(which), rows, self.store.places(found), found.around)
+        return self._quotes_by(batch, matches) if native.BUILT else self._quotes_by_with_numpy(batch, matches)
+
+    def _quotes_by(self, batch: bytes, matches: _Matches) -> Iterable[Sequence[int]]:
+        positions, rows, notes = (column.astype(np.int64, copy=False) for column in matches[:3])
+        bits = self._shingler.bits(_BEYOND)
+        found = native.quotes(batch, positions, rows, notes, matches.around, bits, FEWEST_GRAMS, SHORTEST_SPAN)
+        quotes: list[list[int]] = np.frombuffer(found, np.int64).reshape(-1, 4).tolist()
+        return quotes
+
+    def _quotes_by_with_numpy(self, batch: bytes, matches: _Matches) -> Iterable[Sequence[int]]:
+        """As `_quotes_by`, where nothing was built."""
+        positions, rows, notes, around = matches
         nuls = np.flatnonzero(np.frombuffer(batch, np.uint8)[GRAM:] == 0) + GRAM
         texts = np.searchsorted(nuls, positions) // len(_APART)
         pairs = texts * self.store.notes + notes
         order = np.argsort(pairs * len(batch) + positions)
-        pairs, positions, rows, around = pairs[order], positions[order], rows[order], found.around[order]
+        pairs, positions, rows, around = pairs[order], positions[order], rows[order], around[order]
         first = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1]))
         sizes = np.diff(np.append(first, len(rows)))
         groups = np.repeat(np.arange(len(first)), sizes)
@@ -177,39 +210,36 @@ class QuoteIndex:
             spans[sizes == 1] += self._alike_around(batch, positions[single], around[single])
         quoted = np.flatnonzero((counts >= FEWEST_GRAMS) | (spans >= SHORTEST_SPAN))
         columns = (*np.divmod(pairs[first[quoted]], self.store.notes), counts[quoted], spans[quoted])
-        for text, note, count, span in zip(*(column.tolist() for column in columns), strict=True):
-            yield Quote(numbers[text], note, count, span)
+        return zip(*(column.tolist() for column in columns), strict=True)
 
     def _alike_around(self, batch: bytes, positions: Positions, of_notes: NDArray[np.uint8]) -> NDArray[np.intp]:
         """How many letters before and after each gram are the note's too, as far as one bit for each can tell."""
         size = AROUND + GRAM + AROUND
         excerpts = [batch[start : start + size] for start in (positions - AROUND).tolist()]
-        around = self._shingler.around(b"".join(excerpts), AROUND + size * np.arange(len(excerpts)), beyond=1)
+        around = self._shingler.around(b"".join(excerpts), AROUND + size * np.arange(len(excerpts)), beyond=_BEYOND)
         alike: NDArray[np.intp] = _ALIKE[~(around ^ of_notes)].sum(axis=1)
         return alike
 
 
-def _batches(texts: Sequence[bytes]) -> Iterator[tuple[list[int], bytes]]:
+def _batches(data: bytes, bounds: NDArray[np.int64]) -> Iterator[tuple[list[int], bytes]]:
     """Numbers of texts, and their letters: an edge, the texts with NULs between them, an edge. Long ones in pieces."""
-    numbers: list[int] = []
-    waiting: list[bytes] = []
-    size = 0
-    for number, text in enumerate(texts):
-        if len(text) < GRAM:
-            continue
-        for piece in _pieces(text.replace(b"\0", b"")) if len(text) > _PIECE else (text,):
-            numbers.append(number)
-            waiting.append(piece)
-            size += len(piece)
-            if size >= _PIECE:
-                yield numbers, _letters_of(waiting)
-                numbers, waiting, size = [], [], 0
-    if numbers:
-        yield numbers, _letters_of(waiting)
-
-
-def _pieces(text: bytes) -> Iterator[bytes]:
-    return (piece for _, piece in _pieces_at(text))
+    lengths = bounds[:, 1] - bounds[:, 0]
+    numbers = np.flatnonzero(lengths >= GRAM)
+    bounds = bounds[numbers]
+    if lengths.max(initial=0) > _PIECE:
+        pieces = [
+            (number, begin + start, begin + start + len(piece))
+            for number, (begin, end) in zip(numbers.tolist(), bounds.tolist(), strict=True)
+            for start, piece in _pieces_at(data[begin:end])
+        ]
+        numbers, bounds = np.array([one[0] for one in pieces]), np.array([one[1:] for one in pieces])
+    sizes = np.cumsum(bounds[:, 1] - bounds[:, 0])
+    start = before = 0
+    while start < len(numbers):
+        stop = int(np.searchsorted(sizes, before + _PIECE)) + 1
+        yield _letters_of(data, bounds[start:stop], numbers[start:stop].tolist())
+        before = int(sizes[min(stop, len(sizes)) - 1])
+        start = stop
 
 
 def _pieces_at(text: bytes) -> Iterator[tuple[int, bytes]]:
@@ -228,15 +258,18 @@ def _character(text: bytes, place: int) -> int:
     return place
 
 
-def _letters_of(texts: Sequence[bytes]) -> bytes:
-    if native.BUILT:  # which takes texts as they come, so that few of them are in need of Python
-        plain = [letters(text if b"\0" not in text else text.replace(b"\0", b"")) for text in texts]
-    else:
-        joined = _APART.join(texts)
-        if np.count_nonzero(np.frombuffer(joined, np.uint8) == 0) > len(_APART) * (len(texts) - 1):
-            joined = _APART.join([text.replace(b"\0", b"") for text in texts])
-        plain = [letters(joined)]
-    return _APART.join((_REST_OF_EDGE, *plain, _REST_OF_EDGE))
+def _letters_of(data: bytes, bounds: NDArray[np.int64], numbers: list[int]) -> tuple[list[int], bytes]:
+    """The letters of texts, and the numbers of these in the order in which they are there."""
+    if not native.BUILT:
+        joined = _APART.join([data[begin:end] for begin, end in bounds.tolist()])
+        return numbers, _APART.join((_REST_OF_EDGE, letters(joined), _REST_OF_EDGE))
+    found, undone = native.letters_of(data, bounds)
+    if undone:  # there is nothing of them: they come behind the others
+        left = np.frombuffer(undone, np.int64).tolist()
+        more = [letters_with_python(data[begin:end]) for begin, end in bounds[left].tolist()]
+        found = b"".join((found[: -len(_REST_OF_EDGE)], _APART.join((*more, _REST_OF_EDGE))))
+        numbers = numbers + [numbers[place] for place in left]
+    return numbers, found
 
 
 def _longest_runs(positions: NDArray[np.intp], groups: NDArray[np.intp]) -> NDArray[np.intp]:
