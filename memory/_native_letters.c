@@ -242,13 +242,13 @@ letters(PyObject *module, PyObject *arguments)
 #define EDGE 32
 #define APART 8
 
-/* How much room the letters of texts need, of which (begin, end) are in a text of `size` bytes. 0: they are not in it. */
+/* How much room the letters of texts need that begin and end at places of `size` bytes. 0: they are not in these. */
 static size_t
-room_of(const int64_t *bounds, size_t count, int64_t size)
+room_of(const int64_t *begins, const int64_t *ends, size_t count, int64_t size)
 {
     size_t room = 2 * EDGE;
     for (size_t i = 0; i < count; i++) {
-        int64_t begin = bounds[2 * i], end = bounds[2 * i + 1];
+        int64_t begin = begins[i], end = ends[i];
         if (begin < 0 || end < begin || end > size || room > (size_t)PY_SSIZE_T_MAX / 2 - (size_t)(end - begin))
             return 0;
         room += (size_t)(end - begin) + APART;
@@ -259,16 +259,16 @@ room_of(const int64_t *bounds, size_t count, int64_t size)
 PyObject *
 letters_of(PyObject *module, PyObject *arguments)
 {
-    Py_buffer data, bounds;
+    Py_buffer data, begins, ends;
     PyObject *result = NULL;
     Found undone = {NULL, 0, 0};
     uint8_t *joined = NULL;
 
-    if (!PyArg_ParseTuple(arguments, "y*y*:letters_of", &data, &bounds))
+    if (!PyArg_ParseTuple(arguments, "y*y*y*:letters_of", &data, &begins, &ends))
         return NULL;
-    const int64_t *of_texts = bounds.buf;
-    size_t count = (size_t)bounds.len / (2 * sizeof *of_texts);
-    size_t room = bounds.len % (Py_ssize_t)(2 * sizeof *of_texts) ? 0 : room_of(of_texts, count, data.len);
+    const int64_t *first = begins.buf, *behind = ends.buf;
+    size_t count = (size_t)begins.len / sizeof *first;
+    size_t room = begins.len % 8 || begins.len != ends.len ? 0 : room_of(first, behind, count, data.len);
     if (room == 0) {
         PyErr_SetString(PyExc_ValueError, "the texts are not in the data");
         goto done;
@@ -283,9 +283,8 @@ letters_of(PyObject *module, PyObject *arguments)
     memset(end, 0, EDGE);
     end += EDGE;
     for (size_t i = 0; i < count; i++) {
-        const uint8_t *text = (const uint8_t *)data.buf + of_texts[2 * i];
-        size_t size = (size_t)(of_texts[2 * i + 1] - of_texts[2 * i]);
-        Py_ssize_t left = letters_of_text(text, size, end, 0);
+        const uint8_t *text = (const uint8_t *)data.buf + first[i];
+        Py_ssize_t left = letters_of_text(text, (size_t)(behind[i] - first[i]), end, 0);
         if (left >= 0)
             end += left;
         else
@@ -301,6 +300,7 @@ done:
     free(joined);
     free(undone.numbers);
     PyBuffer_Release(&data);
-    PyBuffer_Release(&bounds);
+    PyBuffer_Release(&begins);
+    PyBuffer_Release(&ends);
     return result;
 }

@@ -247,8 +247,7 @@ class NoteIndex:
             long = lengths >= GRAM
             numbers = (long if nameless is None else long & ~nameless).nonzero()[0]
             ends = np.cumsum(lengths + 1) - 1  # there is a newline between two texts
-            bounds = np.stack((ends - lengths, ends), axis=1)[numbers]
-            for quote in self.quotes.find_in(joined.data, bounds):
+            for quote in self.quotes.find_in(joined.data, (ends - lengths)[numbers], ends[numbers]):
                 content.setdefault(int(numbers[quote.text]), {}).setdefault(quote.note, set())
         if self._careful:
             self._leave_out_quoted(joined.data, content, named, frozenset(places))

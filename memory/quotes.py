@@ -130,16 +130,16 @@ class QuoteIndex:
         """
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         ends = np.cumsum(lengths)
-        return self.find_in(b"".join(texts), np.stack((ends - lengths, ends), axis=1))
+        return self.find_in(b"".join(texts), ends - lengths, ends)
 
-    def find_in(self, data: bytes, bounds: NDArray[np.int64]) -> list[Quote]:
-        """As `find`, of texts that are in one buffer: shape (texts, 2), where each begins and ends."""
+    def find_in(self, data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> list[Quote]:
+        """As `find`, of texts that are in one buffer, by where each begins and ends."""
         found: dict[tuple[int, int], Quote] = {}
         if not self.grams:
             return []
         if b"\0" in data:
-            return self.find([data[begin:end].replace(b"\0", b"") for begin, end in bounds.tolist()])
-        for numbers, batch in _batches(data, bounds):
+            return self.find([text.replace(b"\0", b"") for text in _cut(data, begins, ends)])
+        for numbers, batch in _batches(data, begins, ends):
             for place, note, grams, span in self._quotes(batch):
                 text = numbers[place]
                 quote = Quote(text, note, grams, span)
@@ -221,25 +221,27 @@ class QuoteIndex:
         return alike
 
 
-def _batches(data: bytes, bounds: NDArray[np.int64]) -> Iterator[tuple[list[int], bytes]]:
+def _cut(data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> list[bytes]:
+    return [data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+
+
+def _batches(data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tuple[Sequence[int], bytes]]:
     """Numbers of texts, and their letters: an edge, the texts with NULs between them, an edge. Long ones in pieces."""
-    lengths = bounds[:, 1] - bounds[:, 0]
-    numbers = np.flatnonzero(lengths >= GRAM)
-    bounds = bounds[numbers]
-    if lengths.max(initial=0) > _PIECE:
-        pieces = [
-            (number, begin + start, begin + start + len(piece))
-            for number, (begin, end) in zip(numbers.tolist(), bounds.tolist(), strict=True)
-            for start, piece in _pieces_at(data[begin:end])
-        ]
-        numbers, bounds = np.array([one[0] for one in pieces]), np.array([one[1:] for one in pieces])
-    sizes = np.cumsum(bounds[:, 1] - bounds[:, 0])
-    start = before = 0
+    numbers: Sequence[int] = range(len(begins))
+    lengths = ends - begins
+    if len(lengths) and lengths.max() > _PIECE:
+        texts = enumerate(_cut(data, begins, ends))
+        pieces = [(number, at, len(piece)) for number, text in texts for at, piece in _pieces_at(text)]
+        numbers = [number for number, _, _ in pieces]
+        begins = begins[numbers] + np.array([at for _, at, _ in pieces], np.int64)
+        lengths = np.array([length for _, _, length in pieces], np.int64)
+        ends = begins + lengths
+    sizes = np.cumsum(lengths)
+    start = size = 0
     while start < len(numbers):
-        stop = int(np.searchsorted(sizes, before + _PIECE)) + 1
-        yield _letters_of(data, bounds[start:stop], numbers[start:stop].tolist())
-        before = int(sizes[min(stop, len(sizes)) - 1])
-        start = stop
+        stop = min(int(sizes.searchsorted(size + _PIECE)) + 1, len(numbers))
+        yield _letters_of(data, begins[start:stop], ends[start:stop], numbers[start:stop])
+        start, size = stop, int(sizes[stop - 1])
 
 
 def _pieces_at(text: bytes) -> Iterator[tuple[int, bytes]]:
@@ -258,17 +260,19 @@ def _character(text: bytes, place: int) -> int:
     return place
 
 
-def _letters_of(data: bytes, bounds: NDArray[np.int64], numbers: list[int]) -> tuple[list[int], bytes]:
+def _letters_of(
+    data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64], numbers: Sequence[int]
+) -> tuple[Sequence[int], bytes]:
     """The letters of texts, and the numbers of these in the order in which they are there."""
     if not native.BUILT:
-        joined = _APART.join([data[begin:end] for begin, end in bounds.tolist()])
+        joined = _APART.join(_cut(data, begins, ends))
         return numbers, _APART.join((_REST_OF_EDGE, letters(joined), _REST_OF_EDGE))
-    found, undone = native.letters_of(data, bounds)
+    found, undone = native.letters_of(data, begins, ends)
     if undone:  # there is nothing of them: they come behind the others
-        left = np.frombuffer(undone, np.int64).tolist()
-        more = [letters_with_python(data[begin:end]) for begin, end in bounds[left].tolist()]
+        left = np.frombuffer(undone, np.int64)
+        more = [letters_with_python(text) for text in _cut(data, begins[left], ends[left])]
         found = b"".join((found[: -len(_REST_OF_EDGE)], _APART.join((*more, _REST_OF_EDGE))))
-        numbers = numbers + [numbers[place] for place in left]
+        numbers = [*numbers, *(numbers[place] for place in left.tolist())]
     return numbers, found
 
 

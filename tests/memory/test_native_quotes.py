@@ -81,7 +81,7 @@ def test_the_same_quotes(asked: list[bytes]) -> None:
         found = index.find(asked)
         joined = Joined.of(asked)
         ends = np.cumsum(joined.lengths + 1) - 1
-        assert index.find_in(joined.data, np.stack((ends - joined.lengths, ends), axis=1)) == found
+        assert index.find_in(joined.data, ends - joined.lengths, ends) == found
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(native, "BUILT", False)
             assert index.find(asked) == found
@@ -110,7 +110,7 @@ def test_what_a_quote_says() -> None:
 def test_the_letters_of_many_texts(parts: list[bytes]) -> None:
     ascii_ = [bytes(byte & 0x7F or 0x20 for byte in part) for part in parts]
     ends = np.cumsum([0, *map(len, ascii_)])
-    found, undone = native.letters_of(b"".join(ascii_), np.stack((ends[:-1], ends[1:]), axis=1))
+    found, undone = native.letters_of(b"".join(ascii_), ends[:-1], ends[1:])
     left = set(np.frombuffer(undone, np.int64).tolist())
     expected = [b"" if place in left else letters_with_python(text) for place, text in enumerate(ascii_)]
     assert found == EDGE + b"".join(one + bytes(AROUND) for one in expected) + EDGE[AROUND:]
@@ -123,10 +123,10 @@ def test_a_backslash_among_the_digits_of_an_escape(text: bytes) -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    for bounds in ([-1, 2], [2, 1], [0, 5], [0]):
+    for begins, ends in (([-1], [2]), ([2], [1]), ([0], [5]), ([0], [1, 2]), ([0, 0], [1, 1 << 62])):
         with pytest.raises(ValueError, match="not in the data"):
-            native.letters_of(b"text", np.array(bounds, np.int64))
-    assert native.letters_of(b"", b"") == (EDGE + EDGE[AROUND:], b"")
+            native.letters_of(b"text", np.array(begins, np.int64), np.array(ends, np.int64))
+    assert native.letters_of(b"", b"", b"") == (EDGE + EDGE[AROUND:], b"")
     four, two, eight = bytes(4), bytes(2), bytes(8)
     assert native.matches(four, two, eight) == bytes(16)
     for tables in ((bytes(5), two, eight), (four, bytes(4), eight), (four, two, bytes(7))):
