@@ -230,10 +230,13 @@ class NoteIndex:
             sifted = self._lines.sift(piece, self._mentions.beginnings)
             lines = self._lines.find(piece, sifted, start)
             places += lines.at
+            text, owners, into = -1, (), []
             for number, key, notes in zip(joined.texts_at(lines.at), lines.keys, lines.notes, strict=True):
-                there = content.setdefault(number, {})
-                for note in notes:
-                    there.setdefault(note, set()).add(key)
+                if number != text or notes != owners:  # most lines are of the note that the line before is of
+                    there = content.setdefault(number, {})
+                    text, owners, into = number, notes, [there.setdefault(note, set()) for note in notes]
+                for keys in into:
+                    keys.add(key)
             signed = sifted.having(NAMED)
             if nameless is not None and len(signed):
                 signed = signed[~nameless[joined.texts_at(sifted.starts[signed] + start)]]
