@@ -6,6 +6,7 @@
 
 static PyMethodDef methods[] = {
     {"rows", rows, METH_VARARGS, "(begin, end, kind) of the rows that are worth a look, as 64-bit numbers."},
+    {"lines", lines, METH_VARARGS, "(begin, key, first, behind the last) of the rows that have a key, as 64-bit numbers."},
     {"grams", grams, METH_VARARGS, "(place, key) of the grams that are looked up: all places, then all keys."},
     {"matches", matches, METH_VARARGS, "(number, row) of the rows that have one of some keys: all numbers, then all rows."},
     {"quotes", quotes, METH_VARARGS, "(text, note, grams, letters) of the notes that texts quote, as 64-bit numbers."},

@@ -94,6 +94,7 @@ is_between(const uint8_t *at, const uint8_t *stop, int (*is_one)(uint8_t), int m
 #endif
 /* memory/_native_rows.c */
 PyObject *rows(PyObject *module, PyObject *arguments);
+PyObject *lines(PyObject *module, PyObject *arguments);
 /* memory/_native_grams.c */
 PyObject *grams(PyObject *module, PyObject *arguments);
 /* memory/_native_quotes.c */

@@ -2,7 +2,7 @@ from collections.abc import Buffer
 
 def rows(
     text: Buffer,
-    classes: Buffer,
+    letters: Buffer,
     first: Buffer,
     second: Buffer,
     bits: Buffer,
@@ -13,6 +13,7 @@ def rows(
     poor: bool,
     /,
 ) -> bytes: ...
+def lines(text: Buffer, rows: Buffer, keys: Buffer, seed: int, longest: int, /) -> bytes: ...
 def grams(
     text: Buffer,
     factors: Buffer,

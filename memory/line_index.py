@@ -6,15 +6,14 @@ is what the rule, applied to each row, would find: `tests/memory/reference.py` i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memory import native
 from memory.lines import canonical_rows, fingerprints, rows_without_path, rows_without_prefix
-from memory.pieces import Rows
 from memory.prints import LineRows
 from memory.sieve import IN_WHITE_SPACE, Sieve
 from memory.sifting import PATH, POOR, PREFIXED, SIEVED, Beginnings, Sifted, sift
@@ -22,9 +21,6 @@ from memory.sifting import PATH, POOR, PREFIXED, SIEVED, Beginnings, Sifted, sif
 _LONG_ROW = 1 << 16
 _LONGEST_PREFIX = 2_000
 """Bytes that the longest prefix of `lines.PREFIXES` may have, the white space before it not counted."""
-
-_PATH = re.compile(rb"\.[\w\x80-\xff]{1,64}[:-][0-9]{1,7}[:-]")
-"""What a row has in it that may begin with a path's prefix."""
 
 
 class FoundLines(NamedTuple):
@@ -59,75 +55,90 @@ class LineIndex:
 
     def find(self, data: bytes, sifted: Sifted, offset: int = 0) -> FoundLines:
         """The distinctive lines among the rows of a text in UTF-8, which begins at `offset` of a longer one."""
-        if not len(self.rows.keys) or (b"\n" not in data and not self._may_be_one(data)):
+        if not len(self.rows.keys) or not len(sifted.rows):
             return FoundLines()
-        candidates = sifted.having(SIEVED | POOR | PREFIXED)
+        found = known_rows(data, sifted, self.rows.keys, seed=self._seed, longest=self._longest)
         # Behind a path a row does not have the letters of the note's line.
-        some = sifted.having(PATH)
-        behind_path = [
-            row for row, span in zip(some.tolist(), sifted.at(some), strict=True) if _PATH.search(data, *span)
-        ]
-        if behind_path:
-            candidates = np.unique(np.append(candidates, behind_path))
-        starts, ends = sifted.starts[candidates], sifted.ends[candidates]
-        for number in (ends - starts > _LONG_ROW).nonzero()[0].tolist():
-            if not self._may_be_one(data[starts[number] : ends[number]]):
-                ends[number] = starts[number]
-        if not len(starts):
+        behind_path = sifted.having(PATH)
+        if len(behind_path):
+            found = self._also_behind_path(found, data, sifted.rows[behind_path])
+        if not len(found):
             return FoundLines()
-        lines = [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-        in_path = np.searchsorted(candidates, behind_path).tolist() if behind_path else []
-        keys = self._exact(lines, in_path)
-        first, last = (np.searchsorted(self.rows.keys, keys, side) for side in ("left", "right"))
-        found = (first < last).nonzero()[0]
-        first, last = first[found], last[found]
+        at, first, last = found[:, 0].tolist(), found[:, 2], found[:, 3]
         notes = [(owner,) for owner in self.rows.owners[first].tolist()]
         for number in (last - first > 1).nonzero()[0].tolist():
             notes[number] = tuple(self.rows.owners[first[number] : last[number]].tolist())
-        return FoundLines((starts[found] + offset).tolist(), keys[found].tolist(), notes)
+        return FoundLines([place + offset for place in at] if offset else at, found[:, 1].tolist(), notes)
 
     def have(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which fingerprints are those of distinctive lines."""
         if not len(self.rows.keys):
             return np.zeros(len(keys), np.bool_)
-        have: NDArray[np.bool_] = self.rows.keys.take(np.searchsorted(self.rows.keys, keys), mode="clip") == keys
-        return have
+        return _are_in(self.rows.keys, keys)
 
-    def _exact(self, lines: Sequence[bytes], in_path: Sequence[int]) -> NDArray[np.uint64]:
-        """The fingerprint by which the rule finds each line, if it does: as it stands first, then without one prefix.
-
-        `in_path` are the numbers of those that may begin with a path's prefix.
-        """
-        keys = self._keys(b"\n".join(lines))
-        left = (~self.have(keys)).nonzero()[0]
-        if len(left):
-            keys[left] = self._keys(rows_without_prefix(b"\n".join([lines[number] for number in left.tolist()])))
-        if in_path:
-            for behind in rows_without_path(b"\n".join([lines[number] for number in in_path])):
-                keys[in_path] = self._else(keys[in_path], self._keys(behind))
-        return keys
-
-    def _keys(self, rows: bytes) -> NDArray[np.uint64]:
-        return fingerprints(canonical_rows(rows), self._seed)
-
-    def _else(self, keys: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Of each pair the first one if notes have it, else the other."""
-        return np.where(self.have(keys), keys, others)
-
-    def _may_be_one(self, line: bytes) -> bool:
-        """Whether a line is not far too long; its white space does not count."""
-        if len(line) <= _LONG_ROW:
-            return True
-        return len(line.translate(None, IN_WHITE_SPACE)) <= self._longest + _LONGEST_PREFIX
+    def _also_behind_path(self, found: NDArray[np.uint64], data: bytes, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """What is found as in `known_rows`, and what of some `rows` is found without the prefix of a path only."""
+        known = set(found[:, 0].tolist())
+        rest = [
+            (start, data[start:end])
+            for start, end, _ in rows.tolist()
+            if start not in known and _may_be_one(data, start, end, self._longest)
+        ]
+        if not rest:
+            return found
+        starts, lines = zip(*rest, strict=True)
+        behind = map(canonical_rows, rows_without_path(b"\n".join(lines)))
+        keys, others = (fingerprints(rows, self._seed) for rows in behind)
+        keys = np.where(self.have(keys), keys, others)
+        more = _spans(np.array(starts, np.uint64), keys, self.rows.keys)
+        both = np.concatenate((found, more))
+        return both[np.argsort(both[:, 0])]
 
 
-def rows_behind_path(data: bytes, rows: Rows) -> list[int]:
-    """The rows that may begin with a path's prefix, ascending: few have a digit behind a colon or a dash."""
-    there = np.frombuffer(data, np.uint8)
-    signs = (there[:-1] == ord(":")) | (there[:-1] == ord("-"))
-    signs &= there[1:] - np.uint8(ord("0")) < 10
-    places = signs.nonzero()[0]
-    if not len(places):
-        return []
-    some = np.unique(np.searchsorted(rows.ends, places))
-    return [row for row, span in zip(some.tolist(), rows.at(some), strict=True) if _PATH.search(data, *span)]
+def known_rows(data: bytes, sifted: Sifted, keys: NDArray[np.uint64], *, seed: int, longest: int) -> NDArray[np.uint64]:
+    """The rows of a text in UTF-8 that have one of the `keys`, as they stand or else without one prefix that is no path.
+
+    `keys` are fingerprints, at least one, ascending and spread evenly, of lines of `longest` bytes at most. Returns one
+    row of four for each, ascending: where it begins, its key, the first place of that in `keys`, and that behind the last.
+    """
+    if not native.BUILT:
+        return known_rows_with_numpy(data, sifted, keys, seed=seed, longest=longest)
+    return np.frombuffer(native.lines(data, sifted.rows, keys, seed, longest), "<u8").reshape(-1, 4)
+
+
+def known_rows_with_numpy(
+    data: bytes, sifted: Sifted, keys: NDArray[np.uint64], *, seed: int, longest: int
+) -> NDArray[np.uint64]:
+    """As `known_rows`, where nothing was built."""
+    candidates = [
+        (start, data[start:end])
+        for start, end in sifted.at(sifted.having(SIEVED | POOR | PREFIXED))
+        if _may_be_one(data, start, end, longest)
+    ]
+    if not candidates:
+        return np.empty((0, 4), np.uint64)
+    starts, lines = zip(*candidates, strict=True)
+    rows = b"\n".join(lines)
+    asked, others = (fingerprints(canonical_rows(form), seed) for form in (rows, rows_without_prefix(rows)))
+    asked = np.where(_are_in(keys, asked), asked, others)
+    return _spans(np.array(starts, np.uint64), asked, keys)
+
+
+def _spans(starts: NDArray[np.uint64], asked: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Of those rows whose key is there: (begin, key, its first place, that behind its last)."""
+    first, last = (np.searchsorted(keys, asked, side).astype(np.uint64) for side in ("left", "right"))
+    spans = np.stack((starts, asked, first, last), axis=1)
+    return spans[first < last]
+
+
+def _are_in(keys: NDArray[np.uint64], asked: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which of some fingerprints are among the `keys`, at least one, ascending."""
+    there: NDArray[np.bool_] = keys.take(np.searchsorted(keys, asked), mode="clip") == asked
+    return there
+
+
+def _may_be_one(data: bytes, start: int, end: int, longest: int) -> bool:
+    """Whether a row is not far too long to be a line of `longest` bytes; its white space does not count."""
+    if end - start <= _LONG_ROW:
+        return True
+    return len(data[start:end].translate(None, IN_WHITE_SPACE)) <= longest + _LONGEST_PREFIX

@@ -1,7 +1,7 @@
 """The innermost loops of a scan in C (`memory/_native*.c`), where they were built; else numpy and regular expressions do the same."""
 
 try:
-    from memory._native import end_of_value, grams, letters, letters_of, matches, pointers, quotes, rows, strings
+    from memory._native import end_of_value, grams, letters, letters_of, lines, matches, pointers, quotes, rows, strings
 except ImportError:
     BUILT = False
 else:
@@ -13,6 +13,7 @@ __all__ = [
     "grams",
     "letters",
     "letters_of",
+    "lines",
     "matches",
     "pointers",
     "quotes",

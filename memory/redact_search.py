@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from memory.blobs import SHORTEST_BLOB, without_blobs
 from memory.cache import SHORTEST_STRING, Results
 from memory.index import NoteIndex
-from memory.line_index import rows_behind_path
 from memory.lines import canonical_line, fingerprint, prefix_ends, rows_without_path, rows_without_prefix
 from memory.pieces import Joined, Rows
 from memory.redact_lines import FEWEST, fold_key, fold_keys, folded_rows
 from memory.redact_texts import Text
+from memory.sifting import rows_behind_path
 
 MOST_ROWS_OF_A_LINE = 4
 """Rows over which a line may have been wrapped that is too short to be found as a quote."""

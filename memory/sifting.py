@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,10 +22,11 @@ SIEVED, POOR, PREFIXED, PATH, NAMED = (1 << bit for bit in range(5))
 that of a line number or that of a path; it has the sign of a name.
 """
 
-_SPECIAL = b":-L#[."
-_CLASSES = bytes((byte not in NOT_LETTERS and byte != ord("\n")) | (byte in _SPECIAL) << 1 for byte in range(256))
-"""By its value, whether a byte is of a letter (1), and whether something may begin with it that is looked for (2)."""
+_IS_LETTER = bytes(byte not in NOT_LETTERS and byte != ord("\n") for byte in range(256))
+"""By its value, whether a byte is of a letter."""
 _PREFIX = re.compile(rb"L[0-9]{1,7}:|#[0-9A-Za-z]{1,8}\|")
+_PATH = re.compile(rb"\.[\w\x80-\xff]{1,64}[:-][0-9]{1,7}[:-]")
+"""What a row has in it that may begin with a path's prefix."""
 _DIGIT = np.uint8(ord("0"))
 _SIGN = 2
 """Bytes that may follow the first one of the sign of a name."""
@@ -37,12 +39,24 @@ class Beginnings(NamedTuple):
     second: bytes
 
 
-class Sifted(NamedTuple):
-    """Rows that are worth a look, ascending: where they begin and end, in bytes, and what speaks for them."""
+@dataclass(frozen=True, slots=True)
+class Sifted:
+    """Rows that are worth a look, ascending."""
 
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    kinds: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    """(n, 3), contiguous: where each begins and ends, in bytes, and what speaks for it."""
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        return self.rows[:, 0]
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        return self.rows[:, 1]
+
+    @property
+    def kinds(self) -> NDArray[np.int64]:
+        return self.rows[:, 2]
 
     def having(self, kinds: int) -> NDArray[np.intp]:
         """The numbers (among these) of the rows that have one of some kinds."""
@@ -60,8 +74,10 @@ def sift(data: bytes, sieve: Sieve, extensions: Beginnings, *, minimum: int, poo
     """
     if not native.BUILT:
         return sift_with_numpy(data, sieve, extensions, minimum=minimum, poor=poor)
-    found = native.rows(data, _CLASSES, *extensions, sieve.bits, sieve.size, sieve.seed, minimum, FEWEST_LETTERS, poor)
-    return Sifted(*np.frombuffer(found, "<i8").reshape(-1, 3).T)
+    found = native.rows(
+        data, _IS_LETTER, *extensions, sieve.bits, sieve.size, sieve.seed, minimum, FEWEST_LETTERS, poor
+    )
+    return Sifted(np.frombuffer(found, "<i8").reshape(-1, 3))
 
 
 def sift_with_numpy(data: bytes, sieve: Sieve, extensions: Beginnings, *, minimum: int, poor: bool) -> Sifted:
@@ -80,20 +96,24 @@ def sift_with_numpy(data: bytes, sieve: Sieve, extensions: Beginnings, *, minimu
         kinds[long & (counts < FEWEST_LETTERS)] |= POOR
     if b"L" in data or b"#" in data:
         kinds[_rows_with(_PREFIX, data, rows)] |= PREFIXED
+    kinds[rows_behind_path(data, rows)] |= PATH
     for start in range(0, len(data), PIECE):
         there = text[start : start + PIECE + _SIGN]
-        kinds[np.searchsorted(rows.ends, start + _before_digits(there))] |= PATH
         kinds[np.searchsorted(rows.ends, start + _signs(there, extensions))] |= NAMED
     chosen = kinds.nonzero()[0]
-    return Sifted(rows.starts[chosen], rows.ends[chosen], kinds[chosen])
+    return Sifted(np.stack((rows.starts[chosen], rows.ends[chosen], kinds[chosen]), axis=1))
 
 
-def _before_digits(text: NDArray[np.uint8]) -> NDArray[np.intp]:
-    """Where there is a colon or a dash, and a digit behind it."""
-    signs = (text[:-1] == ord(":")) | (text[:-1] == ord("-"))
-    signs &= text[1:] - _DIGIT < 10
-    places: NDArray[np.intp] = signs.nonzero()[0]
-    return places
+def rows_behind_path(data: bytes, rows: Rows) -> list[int]:
+    """The rows that may begin with a path's prefix, ascending: few have a digit behind a colon or a dash."""
+    there = np.frombuffer(data, np.uint8)
+    signs = (there[:-1] == ord(":")) | (there[:-1] == ord("-"))
+    signs &= there[1:] - _DIGIT < 10
+    places = signs.nonzero()[0]
+    if not len(places):
+        return []
+    some = np.unique(np.searchsorted(rows.ends, places))
+    return [row for row, span in zip(some.tolist(), rows.at(some), strict=True) if _PATH.search(data, *span)]
 
 
 def _signs(text: NDArray[np.uint8], extensions: Beginnings) -> NDArray[np.intp]:

@@ -19,6 +19,7 @@ from memory.notes import Note
 from memory.pieces import Rows
 from memory.prints import LineFacts
 from memory.sieve import Sieve, letters_of, sieve_hashes
+from memory.sifting import POOR, PREFIXED, SIEVED
 from memory.tally import NOTHING
 from tests.memory import reference
 
@@ -119,11 +120,13 @@ def test_the_exact_rule_looks_at_few_of_many_lines(monkeypatch: pytest.MonkeyPat
     lines = [f"{number}: {' '.join(words[number * 8 : number * 8 + 8])}" for number in range(20_000)]
     index = NoteIndex.build([note(f"{number}.md", lines[number]) for number in range(500)])
     looked_at: list[int] = []
-    exact = line_index.LineIndex._exact
+    known_rows = line_index.known_rows
     monkeypatch.setattr(
-        line_index.LineIndex,
-        "_exact",
-        lambda self, lines, paths: looked_at.append(len(lines)) or exact(self, lines, paths),
+        line_index,
+        "known_rows",
+        lambda data, sifted, keys, **rest: (
+            looked_at.append(len(sifted.having(SIEVED | POOR | PREFIXED))) or known_rows(data, sifted, keys, **rest)
+        ),
     )
     assert len(index.match("\n".join(lines))) == 500
     assert 500 <= sum(looked_at) < 500 + 20_000 / 50

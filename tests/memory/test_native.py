@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,12 @@ from memory.gram_filter import GramFilter
 from memory.grams import EDGE, Shingler
 from memory.index import NoteIndex
 from memory.letters import letters, letters_with_python
+from memory.line_index import known_rows, known_rows_with_numpy
+from memory.lines import PREFIXES, canonical_rows, fingerprints, rows_without_prefix
 from memory.notes import Note
 from memory.pieces import Rows
 from memory.sieve import FEWEST_LETTERS, Sieve, letters_of, sieve_hashes
-from memory.sifting import NAMED, PATH, POOR, PREFIXED, SIEVED, Beginnings, sift, sift_with_numpy
+from memory.sifting import NAMED, PATH, POOR, PREFIXED, SIEVED, Beginnings, Sifted, sift, sift_with_numpy
 
 built = pytest.mark.skipif(not native.BUILT, reason="memory._native was not built: there is no C compiler")
 
@@ -28,7 +31,7 @@ ROW = "The tide chart is drawn from the harbour's own table."
 
 texts = st.lists(
     st.sampled_from(
-        [b"tide", b"L12:", b"L", b"1234567", b"#PW|", b"#", b"a.md", b".", b"[[", b"[", b":3", b"-", b"9", b"\n", b"\n\n",
+        [b"tide", b"L12:", b"L", b".b:3:", b"_-3-", b"b" * 61, b"1234567", b"#PW|", b"#", b"a.md", b".", b"[[", b"[", b":3", b"-", b"9", b"\n", b"\n\n",
          b" ", b"\0", b"|", b"\xc2\xa0", "→".encode(), "字".encode(), b"\xff", ROW.encode(), b"\t"]
     ),
     max_size=30,
@@ -48,7 +51,7 @@ def test_the_same_rows(data: bytes, notes: list[bytes], seed: int, minimum: int,
     rich = np.flatnonzero(rows.ends - rows.starts >= FEWEST_LETTERS)
     sieve = Sieve(sieve_hashes(kept, rows.starts[rich], rows.ends[rich], seed), seed)
     ours, theirs = (one(data, sieve, MD, minimum=minimum, poor=poor) for one in (sift, sift_with_numpy))
-    assert [column.tolist() for column in ours] == [column.tolist() for column in theirs]
+    assert ours.rows.tolist() == theirs.rows.tolist()
 
 
 @pytest.mark.parametrize("sift", [pytest.param(sift, marks=built), sift_with_numpy])
@@ -68,9 +71,19 @@ def test_what_speaks_for_a_row(sift: object) -> None:
         f"L12345678: {ROW} no": 0,
         f"12#PW|{ROW} no": PREFIXED,
         f"12#PWPWPWPWP|{ROW} no": 0,
-        "a-1": PATH,
-        "a:1": PATH,
-        "a:b- 1": 0,
+        "a-1": 0,
+        "a:1": 0,
+        "a.b:12:": PATH,
+        "a.b:12-": PATH,
+        "a.b_é9-1234567:c": PATH,
+        "a.b-12345678:": 0,
+        "a.b:12": 0,
+        "a.b: 1:": 0,
+        "a.b c:1:": 0,
+        "a.:1:": 0,
+        "b:1:": 0,
+        f"a.{'b' * 64}:1:": PATH,
+        f"a.{'b' * 65}:1:": 0,
         "see a.md": NAMED,
         "see a.mx": NAMED,
         "see a.ma": 0,
@@ -81,9 +94,96 @@ def test_what_speaks_for_a_row(sift: object) -> None:
     found = sift("\n".join(rows).encode(), sieve, MD, minimum=24, poor=True)
     starts = np.cumsum([0, *(len(row.encode()) + 1 for row in rows)])[:-1].tolist()
     expected = [
-        (start, start + len(row), kind) for start, (row, kind) in zip(starts, rows.items(), strict=True) if kind
+        [start, start + len(row.encode()), kind]
+        for start, (row, kind) in zip(starts, rows.items(), strict=True)
+        if kind
     ]
-    assert list(zip(*(column.tolist() for column in found), strict=True)) == expected
+    assert found.rows.tolist() == expected
+
+
+# A row as tools print it: white space, signs and pieces of prefixes, and what stands behind them.
+row_parts = st.sampled_from(
+    [*"\t\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\u00a0\u1680\u2000\u200a\u200b\u2028\u2029\u202f\u205f\u3000", "  ", "1", "1234567", "12345678",
+     "→", "|", " |", "| ", ":", "-", "#", "#a|", "#12345678|", "#123456789|", "#-|", "L", "L7:", "L7", "l7:", ">", "> ", "*", "*\t", "+",
+     "tide", "é", "字", "\ud83d", "\0", "¡", "ᚁ", "←", "〃", "tide\u00a0\t chart "]
+).map(lambda part: part.encode("utf-8", "surrogatepass"))  # fmt: skip
+row_parts |= st.sampled_from([b"\xc2", b"\xe1\x9a", b"\xe2", b"\xe2\x80", b"\xe2\x86", b"\xe3\x80", b"\xff"])
+asked_rows = st.lists(st.lists(row_parts, max_size=9).map(b"".join), min_size=1, max_size=80)
+
+
+def sifted_of(rows: list[bytes], kinds: Iterable[int] | None = None) -> Sifted:
+    ends = np.cumsum([len(row) + 1 for row in rows]) - 1
+    starts = ends - [len(row) for row in rows]
+    return Sifted(np.stack((starts, ends, [*(kinds or [SIEVED] * len(rows))]), axis=1))
+
+
+@built
+@given(asked_rows, st.lists(st.integers(0, 31), min_size=80, max_size=80), st.integers(0, 2**32 - 1), st.data())
+def test_the_same_lines(rows: list[bytes], kinds: list[int], seed: int, data: st.DataObject) -> None:
+    text = b"\n".join(rows)
+    forms = b"\n".join(map(canonical_rows, (text, rows_without_prefix(text)))).split(b"\n")
+    lines = data.draw(st.lists(st.sampled_from(forms), min_size=1))
+    keys = np.sort(fingerprints(b"\n".join(lines), seed))
+    sifted = sifted_of(rows, kinds[: len(rows)])
+    longest = max(map(len, lines))
+    ours, theirs = (one(text, sifted, keys, seed=seed, longest=longest) for one in (known_rows, known_rows_with_numpy))
+    assert ours.tolist() == theirs.tolist()
+
+
+@built
+def test_each_form_of_prefix_is_taken_off_once() -> None:
+    line = b"- tide"
+    for kept in (line, b"tide"):
+        keys = fingerprints(kept, 7)
+        for prefix in PREFIXES:
+            row = prefix.example.encode().replace(b"text", line)
+            found = native.lines(row, sifted_of([row]).rows, keys, 7, 9)
+            assert len(found) == (32 if kept == line else 0), row
+
+
+@built
+@pytest.mark.parametrize("seed", [0, 1, 2**31, 2**32 - 1])
+def test_fingerprints_of_every_length_and_every_byte(seed: int) -> None:
+    numbers = np.random.default_rng(seed)
+    lines = [numbers.integers(0x21, 0x7F, size, np.uint8).tobytes() for size in range(200)]
+    # The ones that are white space, or may begin it, are asked for between two others.
+    lines += [b"<%c>" % byte * 7 for byte in range(256) if byte not in b"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f "]
+    keys = fingerprints(b"\n".join(lines), seed)
+    order = np.argsort(keys)
+    found = known_rows(b"\n".join(lines), sifted_of(lines), keys[order], seed=seed, longest=200)
+    assert found[:, 1].tolist() == keys.tolist()
+    assert order[found[:, 2].astype(np.int64)].tolist() == list(range(len(lines)))
+
+
+@built
+@pytest.mark.parametrize("size", [1, 2, 3, 63, 64, 1000])
+@pytest.mark.parametrize("spread", ["even", "low", "high", "same"])
+def test_keys_are_found_however_they_are_spread(size: int, spread: str) -> None:
+    lines = [b"line %d" % number for number in range(size * 2)]
+    there = fingerprints(b"\n".join(lines), 5)
+    others = {
+        "even": there[size:],
+        "low": np.arange(size, dtype=np.uint64),
+        "high": np.uint64(2**64 - 1) - np.arange(size, dtype=np.uint64),
+        "same": np.repeat(there[:1], size),
+    }[spread]
+    keys = np.sort(np.concatenate((there[:size], others)))
+    text = b"\n".join(lines)
+    ours, theirs = (
+        one(text, sifted_of(lines), keys, seed=5, longest=30) for one in (known_rows, known_rows_with_numpy)
+    )
+    assert ours.tolist() == theirs.tolist()
+    assert len(ours) == (2 * size if spread == "even" else size)
+
+
+@built
+def test_a_row_is_as_long_as_the_longest_line() -> None:
+    for size in (1, 31, 32, 33, 100):
+        line = b"a" * size
+        row = b"\xe3\x80\x80 1234567#12345678|\t\t" + line + b"\t \x1f"
+        keys = fingerprints(line, 3)
+        assert known_rows(row, sifted_of([row]), keys, seed=3, longest=size).tolist() == [[0, int(keys[0]), 0, 1]]
+        assert known_rows(row + b"b", sifted_of([row + b"b"]), keys, seed=3, longest=size).tolist() == []
 
 
 gram_letters = st.lists(
@@ -126,6 +226,13 @@ def test_tables_that_do_not_fit_are_refused() -> None:
     for place, wrong in ((1, bytes(255)), (2, b""), (3, bytes(257)), (4, bytes(7)), (5, 0), (5, 1 << 32), (8, 7)):
         with pytest.raises(ValueError, match="wrong size"):
             native.rows(*good[:place], wrong, *good[place + 1 :])  # type: ignore[arg-type]
+    one_row = np.array([0, 4, SIEVED]).tobytes()
+    good_lines = (b"text", one_row, bytes(8), 1, 24)
+    assert native.lines(*good_lines) == b""
+    beyond, turned = (np.array([*span, SIEVED]).tobytes() for span in ((0, 5), (3, 2)))
+    for place, wrong in ((1, one_row[1:]), (1, beyond), (1, turned), (2, bytes(7)), (2, b""), (4, -1)):
+        with pytest.raises(ValueError, match="wrong size"):
+            native.lines(*good_lines[:place], wrong, *good_lines[place + 1 :])  # type: ignore[arg-type]
     good_grams = (EDGE, bytes(16), 1, bytes(64), bytes(2048), 23, None)
     assert native.grams(*good_grams) == b""
     for place, wrong in ((1, bytes(15)), (3, bytes(63)), (4, bytes(2047)), (5, 4), (5, 32), (6, bytes(255))):
@@ -144,7 +251,8 @@ def test_without_it_the_same_notes_are_found(monkeypatch: pytest.MonkeyPatch) ->
     found = index.match(asked)
     assert [(one.note, one.matched, one.grade) for one in found] == [("vault/a.md", 1, "line")]
     monkeypatch.setattr(native, "BUILT", False)
-    monkeypatch.delattr(native, "rows", raising=False)
+    for name in ("rows", "lines"):
+        monkeypatch.delattr(native, name, raising=False)
     assert sifting.native is native
     assert index.match(asked) == found
 
