@@ -327,24 +327,47 @@ behind_prefix(const uint8_t *at, const uint8_t *stop)
     return NULL;
 }
 
+#define EACH(byte) (0x0101010101010101u * (byte))
+
+/* Whether eight bytes stay what they are: all are ASCII, their white space is spaces, and no two of these are neighbours. */
+static inline int
+is_collapsed(uint64_t eight, unsigned after_space)
+{
+    uint64_t others = eight ^ EACH(' ');
+    /* Exact for bytes below 0x80: the high bit of each that is a space. */
+    uint64_t spaces = ~(others + EACH(0x7F)) & EACH(0x80);
+    uint64_t strange = eight | (eight - EACH(' '));
+    return !((strange & EACH(0x80)) | (spaces & (spaces << 8 | (after_space ? 0x80u : 0u))));
+}
+
 /* Bytes at `to` after some text was added to the `count` that are there, each run of white space as one space and none
- * at the beginning. There may be one more than `most`: then not all was added. */
+ * at the beginning. There may be eight more than `most`: then not all was added. */
 static size_t
 collapse(const uint8_t *at, const uint8_t *stop, uint8_t *to, size_t count, size_t most)
 {
     unsigned before = count == 0 || to[count - 1] == ' ';
     while (at < stop && count <= most) {
-        unsigned is_white = SPACES[*at];
-        size_t width = 1;
-        if (is_white == MAY_BE_WHITE) {
-            width = white_at(at, stop);
-            is_white = width != 0;
-            width += !is_white;
+        if (stop - at >= EIGHT && is_collapsed(eight_at(at), before)) {
+            memcpy(to + count, at, EIGHT);
+            at += EIGHT;
+            count += EIGHT;
+            before = at[-1] == ' ';
+            continue;
         }
-        to[count] = is_white ? ' ' : *at;
-        count += !(is_white & before);
-        before = is_white;
-        at += width;
+        const uint8_t *pause = stop - at > EIGHT ? at + EIGHT : stop;
+        while (at < pause && count <= most) {
+            unsigned is_white = SPACES[*at];
+            size_t width = 1;
+            if (is_white == MAY_BE_WHITE) {
+                width = white_at(at, stop);
+                is_white = width != 0;
+                width += !is_white;
+            }
+            to[count] = is_white ? ' ' : *at;
+            count += !(is_white & before);
+            before = is_white;
+            at += width;
+        }
     }
     return count;
 }
@@ -463,7 +486,7 @@ typedef struct {
     int forms;
 } Candidate;
 
-/* The fingerprints of a row. `room` is for two bytes more than `most`, the longest key's line and a prefix. */
+/* The fingerprints of a row. `room` is for eight bytes more than `most`, the longest key's line and a prefix. */
 static void
 look_at_forms(Candidate *candidate, const uint8_t *at, const uint8_t *stop, uint32_t seed, uint8_t *room, size_t most)
 {
@@ -515,7 +538,7 @@ look_at_lines(const Py_buffer *text, const Py_buffer *rows, const Keys *keys, ui
     Candidate candidates[FEW];
     size_t waiting = 0;
     size_t most = (longest < (size_t)text->len ? longest : (size_t)text->len) + LONGEST_PREFIX;
-    uint8_t *room = malloc(most + 2);
+    uint8_t *room = malloc(most + EIGHT);
     int whole = room != NULL;
     const uint8_t *row = rows->buf, *stop = row + rows->len;
     for (; whole == 1 && row < stop; row += 24) {

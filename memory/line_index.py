@@ -65,7 +65,7 @@ class LineIndex:
         if not len(found):
             return FoundLines()
         at, first, last = found[:, 0].tolist(), found[:, 2], found[:, 3]
-        notes = [(owner,) for owner in self.rows.owners[first].tolist()]
+        notes: list[tuple[int, ...]] = list(zip(self.rows.owners[first].tolist(), strict=True))
         for number in (last - first > 1).nonzero()[0].tolist():
             notes[number] = tuple(self.rows.owners[first[number] : last[number]].tolist())
         return FoundLines([place + offset for place in at] if offset else at, found[:, 1].tolist(), notes)
