@@ -129,10 +129,12 @@ kind_of(const Sieve *sieve, const uint8_t *text, size_t size, size_t begin, size
     unsigned kind = 0;
     for (size_t at = begin; at + 1 < end; at++) {
         uint8_t next = text[at + 1];
+        if (!(sieve->classes[text[at]] & (sieve->classes[next] >> SIGNS)))
+            continue; /* it is no sign */
         switch (text[at]) {
         case ':':
         case '-':
-            if (is_digit(next) && is_behind_path(text + begin, text + at, text + end))
+            if (is_behind_path(text + begin, text + at, text + end))
                 kind |= PATH;
             break;
         case 'L':
@@ -144,11 +146,10 @@ kind_of(const Sieve *sieve, const uint8_t *text, size_t size, size_t begin, size
                 kind |= PREFIXED;
             break;
         case '[':
-            if (next == '[')
-                kind |= NAMED;
+            kind |= NAMED;
             break;
         case '.':
-            if (sieve->first[next] && sieve->second[at + 2 < size ? text[at + 2] : next])
+            if (sieve->second[at + 2 < size ? text[at + 2] : next])
                 kind |= NAMED;
             break;
         }
@@ -156,43 +157,25 @@ kind_of(const Sieve *sieve, const uint8_t *text, size_t size, size_t begin, size
     return kind;
 }
 
-static inline int
-has_newline(uint64_t eight)
-{
-    eight ^= 0x0A0A0A0A0A0A0A0Au;
-    return ((eight - 0x0101010101010101u) & ~eight & 0x8080808080808080u) != 0;
-}
-
 /* (begin, end, kind) of each row that has a kind. `letters` has room for the longest row. 0: there is no memory. */
 static int
 look_at_rows(const Sieve *sieve, const uint8_t *text, size_t size, uint8_t *letters, Found *found)
 {
+    const uint16_t *classes = sieve->classes;
     Row block[BLOCK];
     size_t waiting = 0, at = 0;
     for (;; at++) {
-        size_t begin = at, count = 0;
+        size_t begin = at;
         unsigned before = 0, signs = 0;
-        /* A byte that is no letter is written over by the next one. */
-#define LOOK_AT(byte)                                                                                                  \
-    do {                                                                                                               \
-        unsigned class = sieve->classes[byte];                                                                         \
-        letters[count] = (byte);                                                                                       \
-        count += class >> LETTER;                                                                                      \
-        signs |= before & (class >> SIGNS);                                                                            \
-        before = class;                                                                                                \
-    } while (0)
-        for (; size - at >= EIGHT; at += EIGHT) {
-            uint64_t eight = eight_at(text + at);
-            if (has_newline(eight))
-                break;
-            for (int shift = 0; shift < 64; shift += 8) {
-                uint8_t byte = (uint8_t)(eight >> shift);
-                LOOK_AT(byte);
-            }
+        uint8_t *to = letters;
+        for (; at < size && text[at] != '\n'; at++) {
+            unsigned class = classes[text[at]];
+            *to = text[at]; /* a byte that is no letter is written over by the next one */
+            to += class >> LETTER;
+            signs |= before & (class >> SIGNS);
+            before = class;
         }
-        for (; at < size && text[at] != '\n'; at++)
-            LOOK_AT(text[at]);
-#undef LOOK_AT
+        size_t count = (size_t)(to - letters);
         Row row = {begin, at, signs ? kind_of(sieve, text, size, begin, at) : 0, 0};
         if ((Py_ssize_t)(at - begin) >= sieve->minimum) {
             if ((Py_ssize_t)count >= sieve->fewest) {
