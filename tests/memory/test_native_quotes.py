@@ -15,7 +15,7 @@ from memory.grams import AROUND, EDGE, GRAM
 from memory.letters import letters, letters_with_python
 from memory.pieces import Joined
 from memory.quote_rows import GramRows
-from memory.quotes import Quote, QuoteIndex
+from memory.quotes import Quote, QuoteIndex, _Matches
 
 pytestmark = pytest.mark.skipif(not native.BUILT, reason="memory._native was not built: there is no C compiler")
 
@@ -88,6 +88,35 @@ def test_the_same_quotes(asked: list[bytes]) -> None:
             assert sorted(quote for text in asked for quote in index.find([text])) == sorted(
                 quote._replace(text=0) for quote in found
             )
+
+
+class Store:
+    """What is asked of a store where its rows have been found."""
+
+    notes = 70_000
+
+    def __len__(self) -> int:
+        return self.notes * 3
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([3, 300, 70_000]), st.sampled_from([1, 40, 400]))
+def test_the_same_quotes_by_the_same_grams(seed: int, notes: int, count: int) -> None:
+    index = QuoteIndex.build([], seed=seed)
+    index.store = Store()  # type: ignore[assignment]
+    numbers = np.random.default_rng(seed)
+    letters_ = [numbers.integers(97, 123, size, np.uint8).tobytes() for size in numbers.integers(GRAM, 200, 12)]
+    starts = np.cumsum([len(EDGE), *(len(one) + AROUND for one in letters_)])
+    batch = EDGE + b"".join(one + bytes(AROUND) for one in letters_) + EDGE
+    there = [
+        start + at for start, one in zip(starts.tolist(), letters_, strict=False) for at in range(len(one) - GRAM + 1)
+    ]
+    positions = np.sort(numbers.permutation(there)[:count])
+    rows = numbers.integers(0, notes * 3, len(positions))
+    around = index._shingler.around(batch, positions, beyond=1) ^ (1 << numbers.integers(0, 9, (len(positions), 2)))
+    matches = _Matches(positions, rows, rows // 3, around.astype(np.uint8))
+    found = sorted(map(tuple, index._quotes_by(batch, matches)))
+    assert found == sorted(map(tuple, index._quotes_by_with_numpy(batch, matches)))
+    assert found or count < 400
 
 
 def test_what_a_quote_says() -> None:
