@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 type Place = Literal["cloud", "local"]
 type Protocol = Literal["anthropic", "openai-chat", "openai-responses", "gemini", "ollama", "bedrock", "unknown"]
@@ -22,8 +22,7 @@ MOST_EVIDENCE = 50
 """Pieces of evidence kept per sighting (design.md, the activity entry)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """Where in a body a note was found: a JSON pointer (RFC 6901), how many of its lines, and how sure that is.
 
     A pointer into JSON that was decoded from a string goes on after `!`: `/messages/3/content/0/content!/output`.

@@ -27,7 +27,7 @@ from memory.prints import LineFacts, NoteRecord, Prints, joined
 from memory.quotes import QuoteIndex
 from memory.redact_lines import EveryLine
 from memory.sifting import NAMED
-from memory.tally import NOTHING, Found, FoundContent, FoundMention, Tally
+from memory.tally import NOTHING, Found, FoundContent, FoundMention, KnownNote, Tally
 
 type Mentions = Literal["careful", "seed"]
 
@@ -180,8 +180,10 @@ class NoteIndex:
         """Memory of all that is kept of the notes' lines; their names are not counted."""
         return self._lines.nbytes + self._common.nbytes + self.prints.naming.nbytes
 
-    def note_at(self, place: int) -> str:
-        return self.prints.records[place].note
+    def known(self, place: int) -> KnownNote:
+        """The note at a place."""
+        record = self.prints.records[place]
+        return KnownNote(record.note, record.title, self._distinctive.item(place))
 
     def place_of(self, note: str) -> int:
         """KeyError: no note has this id."""
@@ -230,7 +232,9 @@ class NoteIndex:
             sifted = self._lines.sift(piece, self._mentions.beginnings)
             lines = self._lines.find(piece, sifted, start)
             places += lines.at
-            text, owners, into = -1, (), []
+            text = -1
+            owners: tuple[int, ...] = ()
+            into: list[set[int]] = []
             for number, key, notes in zip(joined.texts_at(lines.at), lines.keys, lines.notes, strict=True):
                 if number != text or notes != owners:  # most lines are of the note that the line before is of
                     there = content.setdefault(number, {})

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from memory.exchange import MOST_EVIDENCE, Evidence, Grade, Sighting
-from memory.prints import LineFacts
 
 
 class FoundContent(NamedTuple):
@@ -37,13 +36,19 @@ class Found(NamedTuple):
 NOTHING = Found((), ())
 
 
-class KnownNotes(Protocol):
-    """What a tally asks of an index: `notes` is id -> title."""
+class KnownNote(NamedTuple):
+    """What a sighting says of a note itself."""
 
-    @property
-    def notes(self) -> Mapping[str, str]: ...
-    def note_at(self, place: int) -> str: ...
-    def facts(self, note: str) -> LineFacts: ...
+    note: str
+    title: str
+    distinctive: int
+    """How many lines it has that are distinctive."""
+
+
+class KnownNotes(Protocol):
+    """What a tally asks of an index."""
+
+    def known(self, place: int) -> KnownNote: ...
 
 
 @dataclass(slots=True)
@@ -96,9 +101,12 @@ class Tally:
         for note, lines in found.content:
             noted = self._of(note)
             noted.lines.update(lines)
-            _keep(noted.content, (Evidence(pointer, len(lines), "line" if lines else "quote"),))
+            if len(noted.content) < MOST_EVIDENCE:
+                noted.content.append(Evidence(pointer, len(lines), "line" if lines else "quote"))
         for note, grade in found.mentions:
-            _keep(self._of(note).named, (Evidence(pointer, 0, grade),))
+            named = self._of(note).named
+            if len(named) < MOST_EVIDENCE:
+                named.append(Evidence(pointer, 0, grade))
 
     def add_all(self, tallied: Tallied) -> None:
         self.reasons.update(dict.fromkeys(tallied.reasons))
@@ -120,37 +128,40 @@ class Tally:
     def sightings(self) -> tuple[Sighting, ...]:
         """By content first, then by reference, then those that a folder listing alone names; by id within each."""
         self._own.clear()
-        there = [noted.sighting or self._sighting(note, noted) for note, noted in sorted(self._noted.items())]
-        return tuple(
-            [
-                sighting
-                for grades in (("line", "quote"), ("reference",), ("listing",))
-                for sighting in there
-                if sighting.grade in grades
-            ]
-        )
+        by_content: list[Sighting] = []
+        by_grade: dict[Grade, list[Sighting]] = {
+            "line": by_content,
+            "quote": by_content,
+            "reference": [],
+            "listing": [],
+        }
+        for place in sorted(self._noted):
+            noted = self._noted[place]
+            sighting = noted.sighting or self._sighting(place, noted)
+            by_grade[sighting.grade].append(sighting)
+        return (*by_content, *by_grade["reference"], *by_grade["listing"])
 
     def _of(self, note: int) -> _Noted:
         """What is noted of a note, to be changed."""
-        noted = self._noted.get(note)
-        if note not in self._own:
-            self._own.add(note)
-            noted = self._noted[note] = noted.copy() if noted else _Noted()
-        assert noted is not None
+        if note in self._own:
+            return self._noted[note]
+        self._own.add(note)
+        known = self._noted.get(note)
+        noted = self._noted[note] = known.copy() if known else _Noted()
         return noted
 
     def _sighting(self, place: int, noted: _Noted) -> Sighting:
         grade: Grade = "line" if noted.lines else "quote"
         if not noted.content:
             grade = "reference" if any(one.grade == "reference" for one in noted.named) else "listing"
-        note = self._index.note_at(place)
+        note, title, distinctive = self._index.known(place)
         noted.sighting = Sighting(
             note=note,
-            title=self._index.notes[note],
+            title=title,
             by="content" if noted.content else "reference",
             grade=grade,
             matched=len(noted.lines),
-            distinctive=self._index.facts(note).distinctive,
+            distinctive=distinctive,
             evidence=tuple(noted.content or noted.named),
         )
         return noted.sighting

@@ -177,7 +177,7 @@ def test_many_texts_at_once_find_what_the_reference_finds_in_each(
     for number, text in enumerate(texts):
         expected = reference.content(notes, text, minimum)
         there = found.get(number, NOTHING)
-        assert {index.note_at(one.note): len(one.lines) for one in there.content} == {
+        assert {index.known(one.note).note: len(one.lines) for one in there.content} == {
             one: len(lines) for one, lines in expected.items()
         }
 
