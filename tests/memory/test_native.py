@@ -142,6 +142,16 @@ def test_each_form_of_prefix_is_taken_off_once() -> None:
 
 
 @built
+def test_a_number_of_eight_digits_is_no_prefix() -> None:
+    keys = fingerprints(b"tide", 7)
+    rows = [
+        b"%s%stide" % (digits, sign) for sign in (b"\t", b"|", b":", b"-", b"#a|") for digits in (b"1" * 7, b"1" * 8)
+    ]
+    found = known_rows(b"\n".join(rows), sifted_of(rows), keys, seed=7, longest=4)
+    assert found[:, 0].tolist() == sifted_of(rows).starts[::2].tolist()
+
+
+@built
 @pytest.mark.parametrize("seed", [0, 1, 2**31, 2**32 - 1])
 def test_fingerprints_of_every_length_and_every_byte(seed: int) -> None:
     numbers = np.random.default_rng(seed)
