@@ -10,7 +10,7 @@ from setuptools import Distribution, Extension
 from setuptools.command.build_ext import build_ext
 
 NAME = "memory._native"
-SOURCES = ("_native.c", "_native_rows.c", "_native_grams.c", "_native_quotes.c", "_native_letters.c", "_native_json.c")
+SOURCES = "_native*.c"
 HEADER = "_native.h"
 
 
@@ -24,7 +24,7 @@ class NativeHook(BuildHookInterface):
             return
         extension = Extension(
             NAME,
-            [str(Path(self.root, "memory", source)) for source in SOURCES],
+            [str(source) for source in sorted(Path(self.root, "memory").glob(SOURCES))],
             depends=[str(Path(self.root, "memory", HEADER))],
             py_limited_api=True,
             extra_compile_args=[] if os.name == "nt" else ["-O3"],

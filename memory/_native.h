@@ -15,6 +15,12 @@
 #define PREFETCH(place) ((void)(place))
 #endif
 
+#define EIGHT 8
+#define EACH(byte) (0x0101010101010101u * (byte))
+
+/* Bits of a row's kind: the same numbers as in memory/sifting.py. */
+enum { SIEVED = 1, POOR = 2, PREFIXED = 4, PATH = 8, NAMED = 16 };
+
 static inline uint64_t
 eight_at(const uint8_t *place)
 {
@@ -94,6 +100,7 @@ is_between(const uint8_t *at, const uint8_t *stop, int (*is_one)(uint8_t), int m
 #endif
 /* memory/_native_rows.c */
 PyObject *rows(PyObject *module, PyObject *arguments);
+/* memory/_native_lines.c */
 PyObject *lines(PyObject *module, PyObject *arguments);
 /* memory/_native_grams.c */
 PyObject *grams(PyObject *module, PyObject *arguments);

@@ -134,9 +134,6 @@ character(const uint8_t *at, size_t left)
     return length;
 }
 
-#define EIGHT 8
-#define EACH(byte) (0x0101010101010101u * (byte))
-
 /* The bytes of eight that are a quote, a backslash or no ASCII: the highest bit of each; above the first one, others too. */
 static uint64_t
 special(uint64_t eight)
