@@ -182,10 +182,14 @@ def _write_tokens(path: Path, tokens: dict[str, str]) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     # Made with its final mode: there is no moment in which others can read it.
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        json.dump(tokens, file, indent=2)
-        file.write("\n")
-    unfinished.replace(path)
+    try:
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            json.dump(tokens, file, indent=2)
+            file.write("\n")
+        unfinished.replace(path)
+    except OSError:  # a full disk, for the most part: what is written by then is of no use, and holds secrets
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def _spellings(hosts: Iterable[str], port: int, *, bare: bool) -> Iterable[str]:

@@ -77,6 +77,8 @@ def full(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_was_begun_is_not_left_behind(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         load_or_make_key(tmp_path)
+    with pytest.raises(OSError, match="No space left"):
+        load_or_make_tokens(tmp_path)
     (tmp_path / CA_CERTIFICATE).write_text("a certificate")
     with pytest.raises(OSError, match="No space left"):
         write_bundle(tmp_path)
