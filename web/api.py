@@ -27,7 +27,7 @@ from memory.since import parse_since
 from web.access import Access
 from web.errors import Refusal
 from web.events import EventHub
-from web.guard import role_of
+from web.guard import READS, role_of
 
 GZIP_LEVEL = 1
 """The way is short: a higher level costs more time than its fewer bytes save."""
@@ -82,7 +82,7 @@ class MapApi:
         # Weak: the same tag stands for the gzipped and the plain body.
         response.etag = ETag(encoded.tag, is_weak=True)
         response.headers["Vary"] = "Accept-Encoding"
-        if request.method == "GET" and any(tag.value in (encoded.tag, "*") for tag in request.if_none_match or ()):
+        if request.method in READS and any(tag.value in (encoded.tag, "*") for tag in request.if_none_match or ()):
             response.set_status(304)
             return response
         if accepts_gzip(request.headers.get("Accept-Encoding", "")):
@@ -172,6 +172,8 @@ class ActivityApi:
         name = f"mitmemory-activity-{datetime.now(UTC):%Y%m%d-%H%M%S}.{kind}"
         response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
         await response.prepare(request)
+        if request.method == "HEAD":
+            return response
         await response.write(HEADS[kind]().encode())
         try:
             async with aclosing(self._activity.export(since)) as chunks:

@@ -136,6 +136,13 @@ def routes(services: Services, map_api: MapApi, held_api: HeldApi, mcp_api: McpA
     ]
 
 
+def methods_of(route: Route) -> tuple[str, ...]:
+    """What the address answers to: where GET is, HEAD is as well, and says the same without a body (RFC 9110, 9.3.2).
+    The MCP endpoint, whose GET is refused, takes what the protocol names.
+    """
+    return ("GET", "HEAD") if route.method == "GET" and route.role != "client" else (route.method,)
+
+
 def conversation_routes(services: Services) -> list[Route]:
     api = ConversationsApi(services.conversations, services.open_folder)
     memory = "api/clients/{client}/memory"
@@ -172,7 +179,8 @@ def create_app(services: Services) -> web.Application:
         services.conversations, ClientTokens(services.conversations), services.recall_tool, services.remembers_inside
     )
     for route in routes(services, map_api, held_api, mcp_api):
-        roles[app.router.add_route(route.method, root + route.path, route.handler)] = route.role
+        for method in methods_of(route):
+            roles[app.router.add_route(method, root + route.path, route.handler)] = route.role
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(end_streams)
     app.on_shutdown.append(lambda _: mcp_api.aclose())

@@ -130,6 +130,8 @@ class EventHub:
             raise Refusal(503, "too_many_readers", "too many pages are listening already: close some")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         await response.prepare(request)
+        if request.method == "HEAD":
+            return response
         last = request.headers.get("Last-Event-ID") or request.query.get("lastEventId", "")
         reader = _Reader(request)
         # No await before this reader is listed: an event is either in its first chunk or in its queue, never in both.

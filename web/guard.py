@@ -174,7 +174,7 @@ def ask_to_come_in(request: web.Request, *, used: bool = False) -> web.StreamRes
         "send a token as Authorization: Bearer TOKEN, or open a link: `mitmemory link` prints one",
         {"WWW-Authenticate": 'Bearer realm="mitmemory"'},
     )
-    if request.method != "GET" or "text/html" not in request.headers.get("Accept", ""):
+    if request.method not in READS or "text/html" not in request.headers.get("Accept", ""):
         return refusal.response()
     # A browser holds the cookie back when a page of another site led here. Asked for again from here, it comes.
     again = not used and request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site")

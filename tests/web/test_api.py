@@ -301,7 +301,7 @@ async def test_errors_of_the_server_have_the_same_shape(
     async with dashboard.ask("GET", "/api/nothing") as answer:
         assert await error_of(answer) == (404, {"code": "not_found", "message": "there is nothing here"})
     async with dashboard.ask("DELETE", "/api/memory") as answer:
-        assert answer.headers["Allow"] == "GET"
+        assert answer.headers["Allow"] == "GET,HEAD"
         assert (await error_of(answer))[1]["code"] == "method_not_allowed"
     async with dashboard.ask(
         "POST", "/api/memory/refresh", headers={"Content-Type": "application/json"}, data=io.BytesIO(b" " * (2**20 + 1))
