@@ -9,17 +9,20 @@ in which Ctrl-C shall be no traceback either.
 
 from __future__ import annotations
 
-import argparse
-import errno
-import io
-import os
-import signal
-import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+try:
+    import argparse
+    import errno
+    import io
+    import os
+    import signal
+    import sys
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from typing import TYPE_CHECKING
 
-from addons.exits import FAILED, INTERRUPTED, OK, WRONG_INPUT
+    from addons.exits import FAILED, INTERRUPTED, OK, WRONG_INPUT
+except KeyboardInterrupt:  # before `main` could hear it; 130 is what INTERRUPTED is
+    raise SystemExit(130) from None
 
 if TYPE_CHECKING:
     from addons.config import Config

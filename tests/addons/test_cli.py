@@ -386,6 +386,30 @@ def test_ctrl_c_is_no_traceback(run: Run, config: Path, monkeypatch: pytest.Monk
     signal.signal(signal.SIGINT, before)
 
 
+def test_ctrl_c_is_no_traceback_before_main_either() -> None:
+    """Such an interrupt comes out of whatever is being imported at that moment."""
+    program = """
+import sys
+
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "argparse":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupts())
+import addons.cli
+"""
+    root = Path(cli.__file__).parents[1]
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(root)},
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 @pytest.mark.parametrize("command", ["map", "run", "doctor", "with"])
 @pytest.mark.parametrize("after", [0.0, 0.1, 0.4, 0.9])
