@@ -91,6 +91,7 @@ async function first() {
 /** @param {string[]} to */
 function go(to) {
   way = to;
+  next = null; // until it is known what comes after that page: a second click would go there twice
   void load();
 }
 

@@ -18,6 +18,7 @@ export class Legend {
     /** @type {string[][] | null} null: not asked for since the map was loaded */
     this.communities = null;
     this.map = 0;
+    this.asked = -1; // the map whose communities were asked for
   }
 
   /** Another map was loaded: its communities are not known. */
@@ -60,12 +61,17 @@ export class Legend {
 
   async #find() {
     const { map } = this;
+    if (this.asked === map) return;
+    this.asked = map;
+    /** @type {string[][]} */
+    let communities = [];
     try {
-      ({ communities: this.communities } = await get("memory/communities"));
+      ({ communities } = await get("memory/communities"));
     } catch (error) {
-      this.communities = [];
-      this.onFailure(error);
+      if (map === this.map) this.onFailure(error);
     }
-    if (map === this.map) this.onFound();
+    if (map !== this.map) return; // those of another map
+    this.communities = communities;
+    this.onFound();
   }
 }

@@ -129,6 +129,7 @@ async function load() {
     saved = positions;
     if (turn === loading) show(map, entries);
   } catch (error) {
+    if (turn !== loading) return; // a newer one says how it went
     if (notes.byId.size) failed(error);
     else cover(Empty({ icon: "warning", title: "The map could not be loaded" }, h("p", {}, messageOf(error)), h("button", { type: "button", onclick: () => void load() }, "Try again")));
   } finally {

@@ -8,7 +8,7 @@ from playwright.async_api import Page, Route, expect
 
 from memory.exchange import Decision
 from memory.notes import MemoryDocument
-from tests.web.browser.support import MemoryPage, Suite, Visitor, until
+from tests.web.browser.support import MemoryPage, Suite, Visitor, is_heard, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -241,3 +241,68 @@ async def test_what_was_opened_on_the_setup_page_stays_open(suite: Suite, visito
     suite.state["sources"] = [source | {"notes": 8}]
     await expect(page.locator("#sources")).to_contain_text("8 notes")
     await expect(page.get_by_text("sea/0.md: not UTF-8")).to_be_visible()
+
+
+async def test_a_second_click_does_not_go_to_the_same_page_again(suite: Suite, visitor: Visitor) -> None:
+    for _ in range(101):
+        suite.finish(suite.route("cloud", (HARBOUR, 1, 2)))
+    page = await listening(suite, visitor, "activity", "data-activity=ready")
+    held = Held()
+    await page.route("**/api/activity?**before=**", held)
+    await page.get_by_role("button", name="Older").dblclick()
+    await held.asked.wait()
+    held.let_go.set()
+    await expect(page.locator("#entries tbody tr")).to_have_count(1)
+    await page.get_by_role("button", name="Newer").click()
+    await expect(page.locator("#entries tbody tr")).to_have_count(100)
+    await expect(page.get_by_role("button", name="Newer")).to_be_disabled()
+
+
+async def test_communities_are_asked_for_once(suite: Suite, memory_page: MemoryPage) -> None:
+    page = memory_page.page
+    asked: list[str] = []
+    held = Held()
+
+    async def count(route: Route) -> None:
+        asked.append(route.request.url)
+        await held(route)
+
+    await page.route("**/api/memory/communities", count)
+    await page.get_by_role("button", name="Filters").click()
+    await page.get_by_label("Colour by").select_option("community")
+    for sent in ("ever", "never", ""):
+        await page.get_by_label("Sent", exact=True).select_option(sent)
+    await held.asked.wait()
+    held.let_go.set()
+    await expect(page.locator("#legend")).to_contain_text("Communities, by their hub")
+    await expect(page.locator("#legend .folders li").first).to_be_visible()
+    assert len(asked) == 1
+
+
+async def test_a_failure_of_before_is_not_said_of_the_map_that_is_there(suite: Suite, visitor: Visitor) -> None:
+    said = {"error": {"code": "internal", "message": "the disk was gone"}}
+    asked, let_go, told = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def fail_late(route: Route) -> None:
+        if asked.is_set():
+            await route.continue_()
+            return
+        asked.set()
+        await let_go.wait()
+        await route.fulfill(status=500, json=said)
+        told.set()
+
+    await visitor.context.route("**/api/memory", fail_late)
+    page = await visitor.enter(suite, "")
+    await asked.wait()
+    await is_heard(suite)
+    suite.services.events.publish("map", {"reason": "refresh", "loadedAt": None})
+    await MemoryPage(page).ready()
+    async with page.expect_response(lambda answer: answer.status == 500):
+        let_go.set()
+    await told.wait()
+    await until(
+        lambda: page.evaluate("new Promise((seen) => requestAnimationFrame(() => setTimeout(() => seen(true))))")
+    )
+    await expect(page.get_by_text("the disk was gone")).to_have_count(0)
+    forget_failures(visitor)
