@@ -19,7 +19,7 @@ from addons.env_system import system_commands
 from addons.exits import FAILED, OK, WRONG_INPUT
 from addons.own_key import load_or_make_key
 from addons.presence import Presence, config_name, running_suites
-from addons.program import config_flag, program_name, quoted
+from addons.program import command_line, quoted
 from addons.state_folder import unusable
 from web.mcp_lines import stdio_lines
 
@@ -125,7 +125,7 @@ def _typed(config: Config, shell: Shell | None, client: str | None) -> str:
     given = f" --shell {shell}" if shell else ""
     if client:
         given += f" --client {quoted(client)}"
-    return f"{program_name()} env{config_flag(config_to_name(config.file))}{given}"
+    return command_line(f"env{given}", config_to_name(config.file))
 
 
 _HOW: dict[Shell, str] = {

@@ -30,6 +30,15 @@ def config_flag(config: Path | None) -> str:
     return f" --config {quoted(str(config))}" if config else ""
 
 
+def command_line(words: str, config: Path | None) -> str:
+    """What a person types in a shell for a command of ours, like `rules test`.
+
+    `config` is the configuration that it has to name; None: it finds it.
+    """
+    command, *more = words.split(" ")
+    return " ".join([f"{program_name()} {command}{config_flag(config)}", *more])
+
+
 def quoted(argument: str) -> str:
     """As it is typed in a shell."""
     if os.name != "nt":

@@ -10,8 +10,8 @@ from typing import Any
 from mitmproxy.version import VERSION as MITMPROXY_VERSION
 
 from addons.authority import Authority
-from addons.config import Config
-from addons.program import program_name
+from addons.config import Config, config_to_name
+from addons.program import config_flag, program_name
 from addons.stages import Stages
 from memory.note_library import Snapshot
 
@@ -54,4 +54,5 @@ def status_json(
         "clients": stages.record.clients.names(),
         "warnings": list(warnings),
         "program": program_name(),
+        "configFlag": config_flag(config_to_name(config.file)).strip() or None,
     }

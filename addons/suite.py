@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from addons.file_settings import FileSettings
 from addons.makers import StartError, make_activity, make_client_key, make_rules, make_tokens, reach_of
 from addons.mitmproxy_options import check_options, proxy_options
 from addons.note_sources import NoteSources, library_options, make_library
-from addons.program import with_program
+from addons.program import command_line, with_program
 from addons.providers import ProviderTable
 from addons.reload import Reload
 from addons.rules_service import RulesService
@@ -131,6 +132,7 @@ class Suite:
                 targets=self._targets_for,
                 prefix=config.dashboard.prefix,
                 map_layout=MapLayout(config.state / LAYOUT_FILE if config.state else None),
+                typed=partial(command_line, config=config_to_name(config.file)),
             )
         )
         self.reload = Reload(config, self.apply)

@@ -27,7 +27,7 @@ from web.communities_api import CommunitiesApi
 from web.compaction_api import CompactionApi
 from web.conversations_api import Conversations, ConversationsApi, NoConversations, OpenFolder, cannot_open
 from web.events import EventHub
-from web.guard import Handler, add_headers, answer_errors, guard
+from web.guard import Handler, Typed, add_headers, answer_errors, guard
 from web.held_api import HeldApi, TargetsFor
 from web.layout_api import LayoutApi
 from web.link_api import LinkApi
@@ -47,7 +47,7 @@ class Services:
 
     `clients` gives the JSON of `GET api/clients`, `settings` changes mitm.yaml; `targets` gives the names of the targets
     that speak a protocol. `remembers_inside` says whether the memory of a client comes inside its conversations. `open_folder` shows a folder in a window of this machine. `prefix` is the path that everything
-    lies under, as when a reverse proxy shares a host.
+    lies under, as when a reverse proxy shares a host. `typed` gives what a person types in a shell for a command of ours.
     """
 
     note_library: NoteLibrary
@@ -67,6 +67,7 @@ class Services:
     settings: Settings = field(default_factory=NoSettings)
     prefix: str = "/"
     map_layout: MapLayout = field(default_factory=MapLayout)
+    typed: Typed = "mitmemory {}".format
 
     @property
     def root(self) -> str:
@@ -104,12 +105,12 @@ def routes(services: Services, map_api: MapApi, held_api: HeldApi, mcp_api: McpA
     )
     layout_api = LayoutApi(services.map_layout, services.note_library)
     return [
-        Route("GET", "", page("memory.html"), "read_only"),
-        Route("GET", "live", page("live.html"), "read_only"),
-        Route("GET", "activity", page("activity.html"), "read_only"),
-        Route("GET", "conversations", page("conversations.html"), "read_only"),
-        Route("GET", "rules", page("rules.html"), "read_only"),
-        Route("GET", "setup", page("setup.html"), "read_only"),
+        Route("GET", "", page("memory.html", services.typed), "read_only"),
+        Route("GET", "live", page("live.html", services.typed), "read_only"),
+        Route("GET", "activity", page("activity.html", services.typed), "read_only"),
+        Route("GET", "conversations", page("conversations.html", services.typed), "read_only"),
+        Route("GET", "rules", page("rules.html", services.typed), "read_only"),
+        Route("GET", "setup", page("setup.html", services.typed), "read_only"),
         Route("GET", "static/{path:.+}", static_file, "read_only"),
         Route("GET", "api/memory", map_api.get, "read_only"),
         Route("POST", "api/memory/refresh", map_api.refresh, "admin"),
@@ -169,7 +170,7 @@ def create_app(services: Services) -> web.Application:
     root = services.root
     roles: dict[web.AbstractRoute, Who] = {}
     app = web.Application(
-        middlewares=[answer_errors, guard(services.access, root, roles)],
+        middlewares=[answer_errors, guard(services.access, root, roles, services.typed)],
         client_max_size=LARGEST_BODY,
     )
     app[SERVICES] = services

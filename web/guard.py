@@ -13,6 +13,8 @@ from aiohttp.typedefs import Middleware
 from web.access import Access, Role, Who
 from web.errors import Refusal, refusal_of
 
+type Typed = Callable[[str], str]
+"""What a person types in a shell for a command of ours, named like `link`."""
 type Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 TRUSTED_TYPES_POLICY = "mitmemory"
@@ -72,22 +74,22 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
         return Refusal(500, "internal", "something went wrong here; the terminal has the details").response()
 
 
-def guard(access: Access, prefix: str, roles: Mapping[web.AbstractRoute, Who]) -> Middleware:
+def guard(access: Access, prefix: str, roles: Mapping[web.AbstractRoute, Who], typed: Typed) -> Middleware:
     """The middleware that lets a request in. A route that `roles` does not name is for an admin only; one for a client
-    asks for its token itself, and for nothing else.
+    asks for its token itself, and for nothing else. Whoever is not let in is told what to do, in the words of `typed`.
     """
 
     @web.middleware
     async def let_in(request: web.Request, handler: Handler) -> web.StreamResponse:
         check_host(request, access)
         if request.method == "GET" and request.path == prefix and "code" in request.query:
-            return come_in(request, access, prefix)
+            return come_in(request, access, prefix, typed)
         if roles.get(request.match_info.route) == "client":
             check_caller(request)
             return await handler(request)
         role = role_of(request, access)
         if role is None:
-            return ask_to_come_in(request)
+            return ask_to_come_in(request, typed)
         check_origin(request, api=request.path.startswith(f"{prefix}api/"))
         if request.match_info.http_exception is None:
             if role != "admin" and roles.get(request.match_info.route, "admin") == "admin":
@@ -148,11 +150,11 @@ def role_of(request: web.Request, access: Access) -> Role | None:
     return access.role_of_session(request.cookies.get(access.cookie, ""))
 
 
-def come_in(request: web.Request, access: Access, prefix: str) -> web.StreamResponse:
+def come_in(request: web.Request, access: Access, prefix: str, typed: Typed) -> web.StreamResponse:
     """`/?code=…`: a good code becomes a cookie; in every case the code leaves the address bar."""
     redeemed = access.redeem(request.query["code"])
     if redeemed is None and role_of(request, access) is None:
-        return ask_to_come_in(request, used=True)
+        return ask_to_come_in(request, typed, used=True)
     response = web.Response(status=303, headers={"Location": prefix})
     if redeemed is not None:
         response.set_cookie(
@@ -166,12 +168,13 @@ def come_in(request: web.Request, access: Access, prefix: str) -> web.StreamResp
     return response
 
 
-def ask_to_come_in(request: web.Request, *, used: bool = False) -> web.StreamResponse:
+def ask_to_come_in(request: web.Request, typed: Typed, *, used: bool = False) -> web.StreamResponse:
     """401: a page for a person, an error for a program."""
+    link = typed("link")
     refusal = Refusal(
         401,
         "unauthorized",
-        "send a token as Authorization: Bearer TOKEN, or open a link: `mitmemory link` prints one",
+        f"send a token as Authorization: Bearer TOKEN, or open a link: `{link}` prints one",
         {"WWW-Authenticate": 'Bearer realm="mitmemory"'},
     )
     if request.method not in READS or "text/html" not in request.headers.get("Accept", ""):
@@ -192,7 +195,7 @@ def ask_to_come_in(request: web.Request, *, used: bool = False) -> web.StreamRes
 <main>
 <h1>Open the link from the terminal</h1>
 <p>{what}</p>
-<p>mitmemory prints a link when it starts. It lets one browser in, once. For a new link, run <code>mitmemory link</code>, or start it again.</p>
+<p>mitmemory prints a link when it starts. It lets one browser in, once. For a new link, run <code>{html.escape(link)}</code>, or start it again.</p>
 <p>Programs send a token: <code>Authorization: Bearer TOKEN</code>. It lies in tokens.json in the state directory.</p>
 </main>
 </body>

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import html
+import re
 from pathlib import Path
 
 from aiohttp import ETag, web
 
-from web.guard import Handler
+from web.guard import Handler, Typed
 
 STATIC = (Path(__file__).parent / "static").resolve()
+COMMAND = re.compile("<code>mitmemory ([a-z]+)</code>")
 TYPES = {
     ".css": "text/css",
     ".html": "text/html",
@@ -21,11 +24,13 @@ TYPES = {
 """Not from `mimetypes`: what Windows says of a type is what other programs wrote into its registry."""
 
 
-def page(name: str) -> Handler:
-    """A handler that sends a page."""
+def page(name: str, typed: Typed) -> Handler:
+    """A handler that sends a page. What it says without scripts names commands, as a person has to type them."""
+    file = STATIC / name
 
     async def send(request: web.Request) -> web.StreamResponse:
-        return _answer(request, STATIC / name)
+        text = COMMAND.sub(lambda command: f"<code>{html.escape(typed(command[1]))}</code>", file.read_text("utf-8"))
+        return _answer(request, file, text.encode())
 
     return send
 
@@ -35,12 +40,11 @@ async def static_file(request: web.Request) -> web.StreamResponse:
     file = file_below(STATIC, request.match_info["path"])
     if file is None:
         raise web.HTTPNotFound
-    return _answer(request, file)
+    return _answer(request, file, file.read_bytes())
 
 
-def _answer(request: web.Request, file: Path) -> web.Response:
-    """The file, or 304 to whoever has it. Read at once: files are small, and a page is made of fifty of them."""
-    body = file.read_bytes()
+def _answer(request: web.Request, file: Path, body: bytes) -> web.Response:
+    """What is in the file, or 304 to whoever has it. Sent at once: files are small, and a page is made of fifty."""
     response = web.Response(content_type=TYPES.get(file.suffix, "application/octet-stream"))
     if response.content_type.startswith("text/"):
         response.charset = "utf-8"

@@ -121,6 +121,8 @@ interface SuiteStatus {
   configuration?: string | null;
   /** What a person types in a shell for mitmemory. */
   program?: string;
+  /** What names its configuration there; null: the commands find it. */
+  configFlag?: string | null;
   authority?: AuthorityState | null;
   notSeen?: { reasons: Record<string, number>; untrustingHosts: string[]; passedThroughHosts: string[] };
 }

@@ -238,6 +238,7 @@ def test_the_status_says_which_file_and_what_is_not_seen(suite: Suite, file: Pat
     suite.stages.record.clients.add("curl")
     status = suite.status()
     assert status["configuration"] == str(file)
+    assert status["configFlag"] == f"--config {file}"
     assert status["authority"] is None, "without a state directory it is made when the proxy starts"
     assert status["notSeen"] == {"reasons": {"off": 3}, "untrustingHosts": [], "passedThroughHosts": []}
     given = suite.clients()

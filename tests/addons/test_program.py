@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from addons.program import installed_program, program_name, quoted, with_program
+from addons.program import command_line, installed_program, program_name, quoted, with_program
 from tests.harness import MITMEMORY
 from tests.test_docs import commands
 
@@ -60,6 +60,13 @@ def test_a_configuration_that_has_to_be_named(bare: None) -> None:
     assert with_program(text, Path("/my notes/mitm.yaml")) == (
         "`mitmemory with --config '/my notes/mitm.yaml' -- COMMAND` or $(mitmemory env --config '/my notes/mitm.yaml'), "
         "`mitmemory ledger --config '/my notes/mitm.yaml' head`"
+    )
+
+
+def test_a_command_by_its_words(bare: None) -> None:
+    assert command_line("link", None) == "mitmemory link"
+    assert command_line("rules test --since 2d", Path("/my notes/mitm.yaml")) == (
+        "mitmemory rules --config '/my notes/mitm.yaml' test --since 2d"
     )
 
 

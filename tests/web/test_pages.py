@@ -19,6 +19,23 @@ async def test_a_page_is_sent(dashboard: Any, path: str) -> None:
         assert answer.status == 304
 
 
+@pytest.mark.parametrize(
+    ("path", "command"), [("/", "map"), ("/conversations", "recall"), ("/setup", "doctor"), ("/live", "link")]
+)
+async def test_commands_are_named_as_they_are_typed(open_dashboard: Any, path: str, command: str) -> None:
+    async with open_dashboard(typed=lambda name: f"/opt/<m> {name} --config 'my notes.yaml'") as dashboard:
+        token = None if command == "link" else "read-only-token-of-the-tests"
+        async with dashboard.ask("GET", path, token=token, headers={"Accept": "text/html"}) as answer:
+            text = await answer.text()
+        async with dashboard.ask("GET", "/api/status", token=None) as answer:
+            message = (await answer.json())["error"]["message"]
+    assert re.findall(r"<code>(/opt.*?)</code>", text) == [
+        f"/opt/&lt;m&gt; {command} --config &#x27;my notes.yaml&#x27;"
+    ]
+    assert "<code>mitmemory" not in text
+    assert message.endswith("open a link: `/opt/<m> link --config 'my notes.yaml'` prints one")
+
+
 async def test_each_file_of_the_pages_has_a_type_that_browsers_take(dashboard: Any) -> None:
     types = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
     for file in STATIC.rglob("*"):

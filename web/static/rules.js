@@ -10,7 +10,7 @@ import { Table } from "./components/Table.js";
 import { byId, h, root } from "./dom.js";
 import { frame } from "./frame.js";
 import { swap } from "./setup_parts.js";
-import { counted, number } from "./words.js";
+import { counted, number, typed } from "./words.js";
 
 const BETWEEN = 5000; // ms between two looks at the hits
 const PERIODS = [
@@ -44,7 +44,7 @@ frame(
   (kind) => {
     if (kind === "resync" || kind === "map") void load();
   },
-  ({ role }) => allow(role ?? ""),
+  (status) => allow(status),
 );
 document.addEventListener("visibilitychange", look);
 setInterval(look, BETWEEN);
@@ -54,18 +54,19 @@ async function start() {
   byId("rules").append(h("p", { class: "notice" }, "Loading…"));
   await load();
   try {
-    allow((await get("status")).role);
+    allow(await get("status"));
   } catch (error) {
     if (drawnFor === null) byId("test").replaceChildren(h("p", { class: "rules-part faults", role: "alert" }, said(error)));
   }
   document.documentElement.dataset.rules = "ready";
 }
 
-/** Draw the dry run, once it is known who asks, and anew when that is another one. @param {string} role */
-function allow(role) {
+/** Draw the dry run, once it is known who asks, and anew when that is another one. @param {SuiteStatus} status */
+function allow(status) {
+  const role = status.role ?? "";
   if (role === drawnFor) return;
   drawnFor = role;
-  byId("test").replaceChildren(dryRun(role === "admin"));
+  byId("test").replaceChildren(dryRun(status));
 }
 
 function look() {
@@ -209,14 +210,14 @@ function unscanned(found) {
   );
 }
 
-/** @param {boolean} isAdmin */
-function dryRun(isAdmin) {
+/** @param {SuiteStatus} status */
+function dryRun(status) {
   const head = [
     h("h2", { id: "dry-run" }, "Try them on past requests"),
     h("p", { class: "muted" }, "Judges the requests of the activity anew, with today's rules and tags. Nothing is sent and nothing is changed."),
   ];
-  if (!isAdmin) {
-    head.push(h("p", {}, "Only an admin can do this: open the link that mitmemory printed, or run mitmemory rules test."));
+  if (status.role !== "admin") {
+    head.push(h("p", {}, `Only an admin can do this: open the link that mitmemory printed, or run ${typed(status, "rules", "test")}.`));
     return h("section", { class: "rules-part", "aria-labelledby": "dry-run" }, ...head);
   }
   const period = h("select", { id: "period" }, ...PERIODS.map(({ since, word }) => h("option", { value: since, selected: since === "30d" }, word)));

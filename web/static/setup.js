@@ -84,7 +84,7 @@ function showStatus(now) {
   sources.show(now);
   clients.show(now);
   begin(now);
-  swap(facts.authority, authority(now.authority ?? null, now.program));
+  swap(facts.authority, authority(now.authority ?? null, now));
   swap(facts.unseen, unseen(now));
   listUndetected();
   swap(facts.warnings, versions(now));

@@ -9,7 +9,7 @@ import { h, icon } from "./dom.js";
 import { switchMemory } from "./memory_switch.js";
 import { Mcp } from "./setup_mcp.js";
 import { code, swap } from "./setup_parts.js";
-import { number } from "./words.js";
+import { number, typed } from "./words.js";
 
 const SHELLS = /** @type {Record<Shell, string>} */ ({ bash: "bash", zsh: "zsh", fish: "fish", powershell: "PowerShell" });
 const ANY = "Any other program";
@@ -24,9 +24,13 @@ export class Clients {
     /** @type {string | null} where conversations are stored */
     this.directory = null;
     this.admin = false;
-    /** What a person types for mitmemory. */
-    this.program = "mitmemory";
-    this.hmac = code(`${this.program} hmac`);
+    /** @type {Promise<number> | null} the question whose answer is on its way */
+    this.asking = null;
+    /** @type {Promise<number> | null} the one after it */
+    this.next = null;
+    /** @type {Pick<SuiteStatus, "program" | "configFlag">} how a command is typed */
+    this.typing = {};
+    this.hmac = code(typed(this.typing, "hmac"));
     this.problem = h("p", { class: "problem", hidden: true });
     /** @type {Table<ClientState>} */
     this.table = new Table({
@@ -58,8 +62,22 @@ export class Clients {
     );
   }
 
-  /** @returns {Promise<number>} how many clients have sent something */
-  async load() {
+  /**
+   * Ask who is there. One question at a time: whoever asks while an answer is on its way gets the one after it, and so do
+   * all who ask until then.
+   *
+   * @returns {Promise<number>} how many clients have sent something
+   */
+  load() {
+    if (!this.asking) {
+      this.asking = this.#ask().finally(() => (this.asking = null));
+      return this.asking;
+    }
+    this.next ??= this.asking.then(() => ((this.next = null), this.load()));
+    return this.next;
+  }
+
+  async #ask() {
     try {
       const { clients, lines, mcp, conversations } = /** @type {ClientStates} */ (await get("clients"));
       this.problem.hidden = true;
@@ -90,10 +108,10 @@ export class Clients {
   }
 
   /** @param {SuiteStatus} status */
-  show({ role, program = "mitmemory" }) {
-    if (this.program !== program) {
-      this.program = program;
-      this.hmac.textContent = `${program} hmac`;
+  show({ role, program, configFlag }) {
+    if (this.typing.program !== program || this.typing.configFlag !== configFlag) {
+      this.typing = { program, configFlag };
+      this.hmac.textContent = typed(this.typing, "hmac");
       this.#draw();
     }
     if (this.admin === (role === "admin")) return;
@@ -127,8 +145,8 @@ export class Clients {
     if (!line) return swap(this.how, h("p", { class: "muted" }, "The lines are known once the proxy runs."));
     const text = line.shells[/** @type {Shell} */ (this.shell.value)];
     if (line.problem || !text) return swap(this.how, h("p", { class: "problem" }, icon("warning"), line.problem ?? "There is no line for this shell."));
-    const name = line.client && line.client !== line.command ? `--client ${line.client} ` : "";
-    const start = `${this.program} with ${line.command ? "" : name}-- ${line.command ?? "COMMAND"}`;
+    const name = line.client && !line.command ? [`--client ${line.client}`] : [];
+    const start = typed(this.typing, "with", ...name, "--", line.command ?? "COMMAND");
     swap(
       this.how,
       h("p", {}, "Paste these lines into the shell that starts it:"),

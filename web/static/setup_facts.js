@@ -3,20 +3,21 @@
 import { NoteLink } from "./components/NoteLink.js";
 import { h, icon } from "./dom.js";
 import { code, facts, some } from "./setup_parts.js";
-import { counted, number } from "./words.js";
+import { counted, number, typed } from "./words.js";
 
 const SHOWN = 10;
 
 /**
  * @param {AuthorityState | null} state
- * @param {string} [program] what a person types for mitmemory
+ * @param {SuiteStatus} status
  */
-export function authority(state, program = "mitmemory") {
+export function authority(state, status) {
   if (!state) return h("p", { class: "muted" }, "There is none yet: it is made when the proxy starts.");
+  const system = typed(status, "env", "--system");
   const trusted = {
     true: "yes, so that programs that use the system's roots need no variable",
-    false: `no: start programs with the lines above, or see what ${program} env --system prints`,
-    null: `this cannot be told from here; ${program} env --system prints how to make it so`,
+    false: `no: start programs with the lines above, or see what ${system} prints`,
+    null: `this cannot be told from here; ${system} prints how to make it so`,
   };
   return h(
     "div",

@@ -22,6 +22,17 @@ export function counted(value, one, many = `${one}s`) {
 }
 
 /**
+ * What a person types for a command of mitmemory.
+ *
+ * @param {Pick<SuiteStatus, "program" | "configFlag">} status
+ * @param {string} command
+ * @param {...string} more
+ */
+export function typed({ program = "mitmemory", configFlag }, command, ...more) {
+  return [program, command, configFlag, ...more].filter(Boolean).join(" ");
+}
+
+/**
  * Bytes in steps of 1,000: "812 B", "3.4 kB", "12 MB".
  *
  * @param {number} bytes

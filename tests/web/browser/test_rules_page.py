@@ -200,9 +200,10 @@ async def test_other_rules_can_be_tried(suite: Suite, visitor: Visitor) -> None:
 
 
 async def test_who_may_only_read_sees_the_rules_and_no_button(suite: Suite, visitor: Visitor) -> None:
+    suite.state |= {"program": "/opt/mitmemory", "configFlag": "--config mitm.yaml"}
     page = await open_rules(suite, visitor, "read_only")
     await expect(page.get_by_role("table", name="Rules in their order").locator("tbody tr")).to_have_count(4)
-    await expect(page.get_by_text("Only an admin can do this")).to_be_visible()
+    await expect(page.get_by_text("or run /opt/mitmemory rules --config mitm.yaml test.")).to_be_visible()
     await expect(page.get_by_role("button", name="Test")).to_have_count(0)
 
 

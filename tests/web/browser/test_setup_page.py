@@ -112,6 +112,7 @@ async def place(shelf: Shelf, tmp_path: Path, request: Any) -> AsyncIterator[Pla
             "dashboard": "127.0.0.1:8090",
             "configuration": str(file),
             "program": "/opt/mitmemory",
+            "configFlag": "--config /notes/mitm.yaml",
             "authority": {
                 "certificate": str(tmp_path / "mitmproxy" / "mitmproxy-ca-cert.pem"),
                 "bundle": str(tmp_path / "mitmproxy" / "ca-bundle.pem"),
@@ -294,13 +295,17 @@ async def test_the_clients_and_their_lines(place: Place, visitor: Visitor) -> No
     lines = page.locator("#clients .how pre")
     await page.get_by_role("combobox", name="Client").select_option("Editor")
     await expect(lines).to_contain_text("export HTTPS_PROXY=http://127.0.0.1:8082\n")
-    await expect(page.locator("#clients .how")).to_contain_text("/opt/mitmemory with --client editor -- COMMAND")
+    await expect(page.locator("#clients .how")).to_contain_text(
+        "/opt/mitmemory with --config /notes/mitm.yaml --client editor -- COMMAND"
+    )
     await page.get_by_role("combobox", name="Client").select_option("Codex")
     await page.get_by_role("combobox", name="Shell").select_option("fish")
     await expect(lines).to_contain_text("set -gx CODEX_CA_CERTIFICATE '")
-    await expect(page.locator("#clients .how")).to_contain_text("/opt/mitmemory with -- codex")
+    await expect(page.locator("#clients .how")).to_contain_text(
+        "/opt/mitmemory with --config /notes/mitm.yaml -- codex"
+    )
     await page.get_by_text("Tell a client by its API key").click()
-    await expect(page.locator("#clients details")).to_contain_text("/opt/mitmemory hmac")
+    await expect(page.locator("#clients details")).to_contain_text("/opt/mitmemory hmac --config /notes/mitm.yaml")
     assert "0a" * 32 not in await page.content()
 
     place.seen.add("nightly")
@@ -373,6 +378,49 @@ async def test_a_client_is_given_its_memory(
     await page.reload()
     await expect(part).to_contain_text("what nightly remembers comes inside its conversations")
     await expect(part.get_by_role("button")).to_have_count(0)
+
+
+async def test_a_second_click_makes_no_second_token(place: Place, visitor: Visitor) -> None:
+    place.file.write_text(place.text.replace("{name: nightly,", "{name: nightly, memory_enabled: true,"), "utf-8")
+    page = await open_setup(place, visitor)
+    make = page.locator("#mcp").get_by_role("button", name="Make a token")
+    asked: list[str] = []
+    let_go = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        asked.append(route.request.url)
+        await let_go.wait()
+        await route.continue_()
+
+    await page.route("**/api/clients/nightly/token", hold)
+    await make.focus()
+    await make.dblclick()
+    await expect(make).to_have_attribute("aria-disabled", "true")
+    let_go.set()
+    await expect(page.locator("#mcp")).to_contain_text("These lines hold the token, which is shown this once.")
+    again = page.get_by_role("button", name="Make a new token")
+    await expect(again).to_be_focused()
+    await expect(again).not_to_have_attribute("aria-disabled", "true")
+    assert len(asked) == 1
+
+
+async def test_clients_are_asked_for_one_after_the_other(place: Place, visitor: Visitor) -> None:
+    page = await open_setup(place, visitor)
+    counts = await page.evaluate(
+        """async () => {
+            const {Clients} = await import(new URL("static/setup_clients.js", location.href));
+            const clients = new Clients(document.createElement("div"));
+            const {fetch} = window;
+            let asked = 0;
+            window.fetch = (...how) => (asked++, fetch(...how));
+            const loads = [clients.load(), clients.load(), clients.load()];
+            const atOnce = asked;
+            window.fetch = fetch;
+            const seen = await Promise.all(loads);
+            return [atOnce, seen, clients.asking, clients.next];
+        }"""
+    )
+    assert counts == [1, [0, 0, 0], None, None]
 
 
 async def token_in(line: Locator) -> str:
