@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Buffer, Iterable, Iterator
 from typing import NamedTuple
 
-import mmh3
+import xxhash
 
 from memory.recent import Recent
 from memory.spans import Element, KnownSpans, Run
@@ -50,15 +50,15 @@ class Results:
         self.strings = Recent[bytes, Found](_STRINGS_BYTES)
 
     def key(self, text: Buffer, *, names: bool) -> bytes:
-        """128 bits of MurmurHash3 of a string, and whether names count in it."""
-        digest = mmh3.mmh3_x64_128_digest(text, self._seed)
+        """128 bits of XXH3 of a string, and whether names count in it."""
+        digest = xxhash.xxh3_128_digest(text, self._seed)
         return digest if names else digest + b"-"
 
     def prefix_keys(self, where: str, parts: Iterable[Element | Run]) -> Iterator[bytes]:
         """For each part of an array at `where` a key for all up to its end, made of hashes as the other keys are."""
-        key = mmh3.mmh3_x64_128_digest(where.encode("utf-8", "surrogatepass"), self._seed)
+        key = xxhash.xxh3_128_digest(where.encode("utf-8", "surrogatepass"), self._seed)
         for part in parts:
-            key = mmh3.mmh3_x64_128_digest(key + (part.digest or part.source[part.start : part.end]), self._seed)
+            key = xxhash.xxh3_128_digest(key + (part.digest or part.source[part.start : part.end]), self._seed)
             yield key
 
 
@@ -66,7 +66,7 @@ class ScanCache:
     """Holds at most 64 MiB, about. Its owner is the suite; its hashes are made with a random seed."""
 
     def __init__(self) -> None:
-        self._seed = secrets.randbits(32)
+        self._seed = secrets.randbits(64)
         self.known = KnownSpans(self._seed, _SPANS_BYTES)
         self._results = Results(None, self._seed)
 

@@ -177,7 +177,7 @@ class _Reader:
             if behind == b"]":
                 break
             if behind != b",":
-                raise ValueError("the array goes on with what is no comma")
+                raise ValueError(", is missing")
             self._count(len(parts), at)
             at = self.after_white(at + 1)
         return Elements(self._known.with_runs(parts)), at + 1

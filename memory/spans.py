@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import mmh3
+import xxhash
 
 from memory.effort import Effort
 from memory.json_text import decode_bytes
@@ -32,8 +32,8 @@ _ITEM_BYTES = 200
 
 UNREAD: Any = object()
 _COMMA = ord(",")
-_digest = mmh3.mmh3_x64_128_digest
-"""128 bits of MurmurHash3."""
+_digest = xxhash.xxh3_128_digest
+"""128 bits of XXH3."""
 
 
 class Element(NamedTuple):
