@@ -200,19 +200,7 @@ class _Work:
         decoded, self._decoded = self._decoded, []
         self._size = 0
         parts = [part for part, _ in (*elements, *decoded)]
-        spans = [(element.start, element.end) for _, element in elements]
-        source = elements[0][1].source if elements else b""  # one body: they are all in the same bytes
-        taken = strings_in(source, spans, self._wanted)
-        others = {
-            number: strings_of_value(elements[number][1].value, self._wanted, self._dull) for number in taken.unread
-        }
-        others.update(enumerate([strings for _, strings in decoded], len(elements)))
-        for number, strings in others.items():
-            parts[number].result.reasons.update(dict.fromkeys(strings.reasons))
-        for number, reason in taken.reasons:
-            parts[number].result.reasons[reason] = None
-
-        together = Together.joined((taken.strings, Together.of(others.items())))
+        together, of_decoded = self._together(parts, [element for _, element in elements], [one for _, one in decoded])
         new: list[tuple[_Part, int, bytes]] = []
         if self._results:
             together = self._not_known(parts, together, self._results, new)
@@ -225,14 +213,29 @@ class _Work:
                 remember.strings.put(key, found, found.nbytes if found is not NOTHING else _NOTHING_BYTES)
         for number, part in enumerate(parts):
             if part.found:
-                found_in = sorted(part.found)
-                if number in others:
-                    places = others[number].places(found_in)
+                there = sorted(part.found)
+                if number in of_decoded:
+                    places = of_decoded[number].places(there)
                 else:
-                    places = places_in(source, spans[number], self._wanted, found_in)
+                    places = places_in(elements[number][1], self._wanted, there)
                 part.result.found.extend([(pointer, part.found[one]) for pointer, one in places])
             if remember and part.digest:
                 remember.elements.put(part.digest, part.result, part.result.nbytes)
+
+    def _together(
+        self, parts: Sequence[_Part], elements: Sequence[Element], decoded: Sequence[Strings]
+    ) -> tuple[Together, dict[int, Strings]]:
+        """The strings of parts, `elements` first, and by the numbers of the parts those of decoded values."""
+        taken = strings_in(elements, self._wanted)
+        of_decoded = {
+            number: strings_of_value(elements[number].value, self._wanted, self._dull) for number in taken.unread
+        }
+        of_decoded.update(enumerate(decoded, len(elements)))
+        for number, strings in of_decoded.items():
+            parts[number].result.reasons.update(dict.fromkeys(strings.reasons))
+        for number, reason in taken.reasons:
+            parts[number].result.reasons[reason] = None
+        return Together.joined((taken.strings, Together.of(of_decoded.items()))), of_decoded
 
     def _not_known(
         self, parts: Sequence[_Part], together: Together, results: Results, new: list[tuple[_Part, int, bytes]]

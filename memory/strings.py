@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from memory import native
 from memory.blobs import SHORTEST_BLOB, beside_blobs
+from memory.spans import Element
 from memory.walk import strings_of
 
 type Rows = NDArray[np.int64]
@@ -97,11 +98,12 @@ class Taken(NamedTuple):
     """The values that have to be decoded for it."""
 
 
-def strings_in(source: bytes, spans: Sequence[tuple[int, int]], wanted: Wanted) -> Taken:
-    """The strings of the JSON values that begin and end at some places of `source`."""
-    if not native.BUILT:
-        return Taken(Together.of(()), (), range(len(spans)))
-    text, rows, aside, rows_aside, unread = native.strings(source, np.array(spans, np.int64), *wanted)
+def strings_in(elements: Sequence[Element], wanted: Wanted) -> Taken:
+    """The strings of elements of one body."""
+    if not (elements and native.BUILT):
+        return Taken(Together.of(()), (), range(len(elements)))
+    spans = np.array([(element.start, element.end) for element in elements], np.int64)
+    text, rows, aside, rows_aside, unread = native.strings(elements[0].source, spans, *wanted)
     found = np.frombuffer(rows, np.int64).reshape(-1, 5)
     strings = Together(text, found[:, :4], found[:, 4])
     reasons: list[tuple[int, str]] = []
@@ -118,11 +120,9 @@ def strings_in(source: bytes, spans: Sequence[tuple[int, int]], wanted: Wanted) 
     return Taken(strings, reasons, np.frombuffer(unread, np.int64).tolist())
 
 
-def places_in(
-    source: bytes, span: tuple[int, int], wanted: Wanted, numbers: Sequence[int]
-) -> Iterator[tuple[str, int]]:
-    """`Strings.places` of a value whose strings were taken from its bytes."""
-    written = native.pointers(source, *span, *wanted, np.array(numbers, np.uint64))
+def places_in(element: Element, wanted: Wanted, numbers: Sequence[int]) -> Iterator[tuple[str, int]]:
+    """`Strings.places` of an element whose strings were taken from its bytes."""
+    written = native.pointers(element.source, element.start, element.end, *wanted, np.array(numbers, np.uint64))
     return zip(written.decode().split("\n"), numbers, strict=True)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from memory import native
 from memory.json_text import decode_json
+from memory.spans import UNREAD, Element
 from memory.strings import Strings, Together, Wanted, places_in, strings_in, strings_of_value
 
 built = pytest.mark.skipif(not native.BUILT, reason="memory._native was not built: there is no C compiler")
@@ -22,16 +23,20 @@ LONG = Wanted(24)
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ" * 100
 
 
+def element_of(source: bytes, start: int, end: int) -> Element:
+    return Element(source, start, end, None, UNREAD)
+
+
 def taken(data: bytes, wanted: Wanted = EVERYTHING) -> Strings | None:
     """The strings of one value, taken from its bytes; None: it has to be decoded."""
-    span = (0, len(data))
-    found = strings_in(data, [span], wanted)
+    element = element_of(data, 0, len(data))
+    found = strings_in([element], wanted)
     if found.unread:
         assert (found.unread, found.strings.text, len(found.strings.rows), found.reasons) == ([0], b"", 0, [])
         return None
     assert not found.strings.values.any()
     reasons = dict.fromkeys([reason for _, reason in found.reasons])
-    return Strings(found.strings.text, found.strings.rows, tuple(reasons), partial(places_in, data, span, wanted))
+    return Strings(found.strings.text, found.strings.rows, tuple(reasons), partial(places_in, element, wanted))
 
 
 def in_bytes(data: bytes, wanted: Wanted = EVERYTHING) -> Strings:
@@ -190,16 +195,16 @@ def test_several_are_taken_at_once() -> None:
     ]
     source = b",".join(values)
     ends = np.cumsum([len(value) + 1 for value in values]) - 1
-    spans = [(int(end) - len(value), int(end)) for value, end in zip(values, ends, strict=True)]
-    strings, reasons, unread = strings_in(source, spans, EVERYTHING)
+    elements = [element_of(source, int(end) - len(value), int(end)) for value, end in zip(values, ends, strict=True)]
+    strings, reasons, unread = strings_in(elements, EVERYTHING)
     assert strings.text == b"one\ntwo\n\n{}\nlast\n"
     assert strings.rows.tolist() == [
         [0, 3, 0, 0], [4, 7, 1, 0], [8, 8, 0, 0], [9, 11, 0, 1], [12, 16, 1, 0], [17, 17, 0, 0]
     ]  # fmt: skip
     assert strings.values.tolist() == [0, 0, 3, 4, 6, 6]
     assert (reasons, unread) == ([(6, "attachment")], [2, 5])
-    nothing = strings_in(source, [], EVERYTHING)
-    assert (nothing.strings.text, nothing.strings.rows.shape, nothing.unread) == (b"", (0, 4), [])
+    nothing = strings_in([], EVERYTHING)
+    assert (nothing.strings.text, nothing.strings.rows.shape, list(nothing.unread)) == (b"", (0, 4), [])
 
 
 def test_several_are_put_together_and_some_left_out() -> None:
