@@ -298,11 +298,16 @@ class NoteIndex:
 
     def _mentioned(self, joined: Joined, number: int, named: Mapping[int, Sequence[int]]) -> tuple[FoundMention, ...]:
         """The notes that a text names, each once for each grade: `named` are those of its rows, by their beginnings."""
-        rows = joined.rows_of(number, list(named))
-        listed = self._mentions.listed(joined.text(number).decode("utf-8", "surrogatepass"), rows)
+        data, finder = joined.data, self._mentions
+        asked = [place for place in named if finder.may_be_listed(data[place : _row_end(data, place)])]
+        listed: set[int] = set()
+        if asked:
+            rows = joined.rows_of(number, asked)
+            found = finder.listed(joined.text(number), rows)
+            listed = {place for place, row in zip(asked, rows, strict=True) if row in found}
         mentions = [
-            FoundMention(note, "listing" if row in listed else "reference")
-            for row, notes in zip(rows, named.values(), strict=True)
+            FoundMention(note, "listing" if place in listed else "reference")
+            for place, notes in named.items()
             for note in notes
         ]
         return tuple(dict.fromkeys(mentions))

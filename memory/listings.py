@@ -12,6 +12,8 @@ from enum import IntEnum
 
 FEWEST_NAMES = 3
 _LONGEST_NAME = 300
+_MOST_BYTES = 4
+"""Of a character in UTF-8."""
 
 _DRAWN = re.compile(r"[\s|]*(?:[│├└╰─][│├└╰─\s]*|[|`+\\]-{2,}\s?|[📁📂📄📝]\s*|\[(?:FILE|DIR)\]\s)")
 """What `tree`, Windows' `tree /a`, agents and the MCP file server draw before a name."""
@@ -29,8 +31,11 @@ class Likeness(IntEnum):
     YES = 2
 
 
-def listing_rows(lines: Sequence[str], rows: Iterable[int], is_note: Callable[[str], bool]) -> set[int]:
-    """Which of `rows` (ascending) stand in a folder listing. `is_note` knows the names and paths of the notes."""
+def listing_rows(lines: Sequence[bytes], rows: Iterable[int], is_note: Callable[[str], bool]) -> set[int]:
+    """Which of `rows` (ascending) stand in a folder listing; `lines` are those of the text, in UTF-8.
+
+    `is_note` knows the names and paths of the notes.
+    """
     found: set[int] = set()
     end, listed = 0, False
     for row in rows:
@@ -49,7 +54,15 @@ def listing_rows(lines: Sequence[str], rows: Iterable[int], is_note: Callable[[s
     return found
 
 
-def _likeness(line: str, is_note: Callable[[str], bool]) -> Likeness:
+def may_be_listed(line: bytes, is_note: Callable[[str], bool]) -> bool:
+    """Whether a line (UTF-8) is so much like a name that it can stand in a listing."""
+    return bool(_likeness(line, is_note))
+
+
+def _likeness(encoded: bytes, is_note: Callable[[str], bool]) -> Likeness:
+    if len(encoded) > _MOST_BYTES * _LONGEST_NAME:  # one row may be megabytes
+        return Likeness.NO
+    line = encoded.decode("utf-8", "surrogatepass")
     if len(line) > _LONGEST_NAME:
         return Likeness.NO
     if drawn := _DRAWN.match(line):

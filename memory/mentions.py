@@ -16,7 +16,7 @@ from itertools import chain
 import numpy as np
 
 from memory.effort import Effort
-from memory.listings import FEWEST_NAMES, listing_rows
+from memory.listings import FEWEST_NAMES, listing_rows, may_be_listed
 from memory.name_windows import IDEOGRAPH, Window, in_foreign_url, may_begin_at, plain_path
 from memory.pieces import matches
 from memory.sifting import Beginnings
@@ -26,7 +26,7 @@ GENERIC_NAMES = frozenset({"readme.md", "index.md", "claude.md", "agents.md", "m
 
 _NAME_GOES_ON = rf"(?!-[0-9]{{1,7}}-)(?:[^\W{IDEOGRAPH}]|[.\-]\w|[~/])"
 _WIKILINK = re.compile(r"\[\[([^\[\]\n]{1,400})\]\]")
-_AFTER_TARGET = re.compile(r"[|#^]")
+_AFTER_TARGET = "|#^"
 _DRIVE = re.compile(r"[A-Za-z]:")
 _EMAIL = re.compile(r"\w@$")
 """Before a name: it is the domain of an address (`.md` is a country's)."""
@@ -128,19 +128,31 @@ class MentionFinder:
             named.add((row, note))
         return sorted(named)
 
-    def listed(self, text: str, rows: Sequence[int]) -> set[int]:
-        """Which of some rows of a text, ascending, stand in a folder listing: what they name exists, nobody spoke of it."""
-        if not self._careful or len(lines := text.split("\n")) < FEWEST_NAMES:
+    def may_be_listed(self, row: bytes) -> bool:
+        """Whether a row (UTF-8) is like those of a folder listing: most that name a note are not, whatever is around."""
+        return self._careful and may_be_listed(row, self._is_name)
+
+    def listed(self, text: bytes, rows: Sequence[int]) -> set[int]:
+        """Which of some rows of a text (UTF-8), ascending, stand in a folder listing: what they name exists, nobody spoke
+        of it.
+        """
+        if not self._careful or text.count(b"\n") < FEWEST_NAMES - 1:
             return set()
-        return listing_rows(lines, rows, self._is_name)
+        return listing_rows(text.split(b"\n"), rows, self._is_name)
 
     def _links_in(self, text: str, effort: Effort) -> Iterator[tuple[int, int]]:
         for link in matches(_WIKILINK, text) if "[[" in text else ():
             if not effort.spend(_CLOSER):
                 return
             inner = link[1]
-            target = _AFTER_TARGET.split(inner, maxsplit=1)[0].rstrip("\\")
-            for note in self._linked.get(_fold_title(inner)) or self._linked.get(_fold_title(target)) or ():
+            notes = self._linked.get(_fold_title(inner))
+            if notes is None:
+                target = inner
+                for sign in _AFTER_TARGET:
+                    target = target.partition(sign)[0]
+                target = target.rstrip("\\")
+                notes = self._linked.get(_fold_title(target), ()) if target != inner else ()
+            for note in notes:
                 yield link.start(), note
 
     def _files_in(self, text: str, effort: Effort) -> Iterator[tuple[int, int]]:
@@ -192,8 +204,8 @@ class MentionFinder:
             if in_foreign_url(before):
                 return ()
             if below:
-                notes = tuple(note for note in notes if self._leads_to(before[:-1], note, name, far.whole))
-            elif _EMAIL.search(before):
+                notes = tuple([note for note in notes if self._leads_to(before[:-1], note, name, far.whole)])
+            elif "@" in before[-2:] and _EMAIL.search(before):
                 continue
             if notes:
                 return notes
@@ -241,6 +253,8 @@ def _ending(name: str) -> str:
 
 
 def _fold_title(title: str) -> str:
+    if title.isascii():
+        return title.strip().lower()
     return unicodedata.normalize("NFC", title).strip().casefold()
 
 

@@ -13,6 +13,8 @@ IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _MAY_BEGIN_AFTER = re.compile(rf"[^\w\-.~%+$]|(?<=[{IDEOGRAPH}])(?=[0-9A-Za-z])")
 _MAY_BEGIN_AFTER_ASCII = re.compile(r"[^0-9A-Za-z_\-.~%+$]")
 """The same where all is ASCII, several times as fast."""
+_GOES_ON_ASCII = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-.~%+$")
+"""What that one does not match: for a single character there is no need of a pattern."""
 _URL_ENDS = re.compile(r"[\s\"'<>`|)\]}]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,40}$")
 _SEPARATORS = re.compile(r"\\+/?")
@@ -29,7 +31,10 @@ class Window(NamedTuple):
     @classmethod
     def before(cls, text: str, end: int, reach: int) -> Window:
         start = max(0, end - reach)
-        begin = max(start, *[text.rfind(stop, start, end) + 1 for stop in _HARD_STOPS])
+        begin = start
+        for stop in _HARD_STOPS:  # each looks no further back than the one before it
+            if (at := text.rfind(stop, begin, end)) >= 0:
+                begin = at + 1
         return cls(plain_path(text[begin:end]), begin == 0 or text[begin - 1] in _HARD_STOPS)
 
     def unquoted(self) -> Window:
@@ -50,7 +55,7 @@ class Window(NamedTuple):
             return
         for length in lengths:
             start = len(text) - length
-            if (start == 0 and self.whole) or (start > 0 and _MAY_BEGIN_AFTER_ASCII.match(text, start - 1)):
+            if (start == 0 and self.whole) or (start > 0 and text[start - 1] not in _GOES_ON_ASCII):
                 yield start
 
 
