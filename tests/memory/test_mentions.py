@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from memory.effort import Effort
 from memory.index import NoteIndex
+from memory.listings import may_be_listed
 from memory.mentions import MentionFinder, NamedNote
 from memory.notes import Note
 from memory.pieces import Joined
@@ -184,6 +185,34 @@ def test_a_name_in_a_listing_and_in_a_sentence_is_a_mention_with_both_as_evidenc
     [ada] = [one for one in INDEX.match(TREE + "\nWhat does Ada.md say?") if one.note == "vault/people/Ada.md"]
     assert (ada.by, ada.grade, ada.matched) == ("reference", "reference", 0)
     assert sorted(one.grade for one in ada.evidence) == ["listing", "reference"]
+
+
+def test_a_text_is_read_as_a_listing_only_for_rows_that_are_like_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[bytes, list[int]]] = []
+    listed = MentionFinder.listed
+
+    def counted(self: MentionFinder, text: bytes, rows: list[int]) -> set[int]:
+        asked.append((text, rows))
+        return listed(self, text, rows)
+
+    monkeypatch.setattr(MentionFinder, "listed", counted)
+    spoken = "What does Ada.md say?\nAnd Bob.md, what of it?\nOr [[Big plan]]?"
+    assert mentioned(INDEX, spoken) == ["areas/Big plan.md", "people/Ada.md", "people/Bob.md"]
+    assert asked == []
+    text = f"is 账单.md new?\n- Ada.md\n- Bob.md\n- x.md\n{'x' * 1200} 2026-01-03.md"
+    assert mentioned(INDEX, text, "listing") == ["people/Ada.md", "people/Bob.md"]
+    assert mentioned(INDEX, text) == ["daily/2026-01-03.md", "账单.md"]
+    assert asked[0] == (text.encode(), [1, 2])
+
+
+@pytest.mark.parametrize(("letter", "most"), [("x", 300), ("账", 300), ("𝒳", 300)])
+def test_a_row_of_a_listing_has_so_many_characters_at_most(letter: str, most: int) -> None:
+    ending = "/Ada.md"
+    for length, grade in ((most, "listing"), (most + 1, "reference")):
+        long = f"./people/Ada.md/{letter * (length - 16 - len(ending))}{ending}"
+        assert len(long) == length
+        assert mentioned(INDEX, f"- Bob.md\n{long}\n- x.md", grade) != []
+        assert may_be_listed(long.encode(), lambda _: False) is (length == most)
 
 
 TOPICS = """# Memory
