@@ -21,6 +21,7 @@ from addons.demo.authority import make_authority
 from addons.demo.model import ScriptedModel
 from addons.demo.sample import CLAUDE, GRAPH, SOURCE, VAULT
 from addons.demo.script import ASSISTANT
+from addons.exits import FAILED, INTERRUPTED, OK
 from addons.greeting import greet
 from addons.launcher import Running, launch
 from addons.makers import StartError
@@ -32,7 +33,10 @@ ANY_PORT = Address("127.0.0.1", 0)
 
 
 def run_demo(*, once: bool) -> int:
-    """The exit code: 0 when the suite says of every note what was sent; without `once` it runs until it is ended."""
+    """The exit code: 0 when the suite says of every note what was sent; without `once` it runs until it is ended.
+
+    With `once` it is 130 when it was ended by Ctrl-C before that was known.
+    """
     console = Console()
     with (
         tempfile.TemporaryDirectory(prefix="mitmemory-demo-") as folder,
@@ -54,7 +58,7 @@ def run_demo(*, once: bool) -> int:
             launch(config, show.begin)
         except StartError as error:
             console.print(f"mitmemory: {error}", markup=False, style="red")
-            return 1
+            return FAILED
     return show.code
 
 
@@ -98,8 +102,8 @@ class Show:
         self._console = console
         self._once = once
         self._playing: asyncio.Task[None] | None = None
-        self.code = 1 if once else 0
-        """What the command ends with: with `once` 0 when everything was seen as it was sent, else that it was ended."""
+        self.code = INTERRUPTED if once else OK
+        """What the command ends with: with `once` what the comparison gives, once it is made."""
 
     def begin(self, running: Running, end: Callable[[], None]) -> None:
         """Called by the launcher once the suite is up; `end` ends it."""
@@ -122,5 +126,8 @@ class Show:
                     once=self._once,
                     console=self._console,
                 )
+        except Exception:  # whatever it is, the command does not end as if it had worked
+            self.code = FAILED
+            raise
         finally:
             end()

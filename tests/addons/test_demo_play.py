@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -17,8 +19,10 @@ from addons.demo.authority import make_authority
 from addons.demo.model import ScriptedModel
 from addons.demo.play import check, demo_script, pair, play, run_demo, summary
 from addons.demo.reply import Reply
+from addons.demo.run import Show
 from addons.demo.sample import Expected, SampleVault
 from addons.demo.script import Exchange, demo_exchanges
+from addons.exits import FAILED, INTERRUPTED, OK
 
 VAULT = SampleVault()
 
@@ -234,3 +238,49 @@ def test_the_demos_model_recognises_the_demo(exchanges: list[Exchange]) -> None:
     script = demo_script()
     assert [script(one.protocol, one.body).text for one in exchanges] == [one.reply.text for one in exchanges]
     assert exchanges[-1].expected["vault/areas/Health.md"] == Expected("content", 6, 6)
+
+
+class FaultError(Exception):
+    """Any fault of the demo's own."""
+
+
+@pytest.mark.parametrize(("once", "ended", "failed"), [(True, INTERRUPTED, FAILED), (False, OK, FAILED)])
+async def test_a_demo_that_is_ended_was_interrupted_and_one_that_breaks_has_failed(
+    once: bool, ended: int, failed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_way, ends = asyncio.Event(), asyncio.Event()
+
+    async def plays(**_: Any) -> int:
+        under_way.set()
+        await ends.wait()
+        raise FaultError
+
+    monkeypatch.setattr("addons.demo.play.run_demo", plays)
+    monkeypatch.setattr("addons.demo.run.greet", lambda *_: None)
+    tokens = SimpleNamespace(admin="t")
+    config = SimpleNamespace(dashboard=SimpleNamespace(listen="127.0.0.1:1", prefix="/"))
+    running: Any = SimpleNamespace(
+        suite=SimpleNamespace(config=config, tokens=tokens), proxy_url="", ca_certificate=Path()
+    )
+
+    @asynccontextmanager
+    async def model() -> AsyncIterator[Any]:
+        yield SimpleNamespace(plain_url="")
+
+    codes = []
+    for breaks in (False, True):
+        under_way.clear()
+        over = asyncio.Event()
+        show = Show(model, Console(file=io.StringIO()), once=once)  # type: ignore[arg-type]
+        show.begin(running, over.set)
+        await under_way.wait()
+        [playing] = [task for task in asyncio.all_tasks() if task.get_name() == "demo"]
+        if breaks:
+            ends.set()
+        else:
+            playing.cancel()  # as the loop's end does
+        with pytest.raises(FaultError if breaks else asyncio.CancelledError):
+            await playing
+        assert over.is_set()
+        codes.append(show.code)
+    assert codes == [ended, failed]
