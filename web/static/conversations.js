@@ -13,6 +13,7 @@ import { drawClients, drawSessions } from "./conversations_sessions.js";
 import { transcript } from "./conversations_transcript.js";
 import { byId, h } from "./dom.js";
 import { frame } from "./frame.js";
+import { Once } from "./once.js";
 import { counted, number } from "./words.js";
 
 const BETWEEN = 5000; // ms between two looks
@@ -44,7 +45,8 @@ const clientList = h("nav", { "aria-labelledby": "clients-title" });
 const sessionList = h("nav", { "aria-labelledby": "sessions-title", hidden: true });
 const shown = h("div", { class: "shown" });
 const status = h("p", { class: "visually-hidden", role: "status" });
-const head = new ClientHead({ onSwitch: () => void move({ anew: true }), onChange: () => void move(), onCompact: (id) => void compact(id, false) });
+const once = new Once();
+const head = new ClientHead(once, { onSwitch: () => move({ anew: true }), onChange: () => move(), onCompact: (id) => compact(id, false) });
 const search = new Search((asked) => client && go(addressOf(client.client, asked ? { asked } : {}), move));
 const page = [
   h("div", { class: "lists" }, clientList, sessionList),
@@ -257,10 +259,11 @@ async function showSession(mine, name, id, anew) {
   session = read;
   const entry = sessions.find((one) => one.session === id) ?? null;
   const does = {
-    deleteSession: () => void take(read, ofSession(read)),
-    deleteConversation: (/** @type {TranscriptConversation} */ one) => void take(read, ofConversation(read, one)),
-    deleteTurn: (/** @type {number} */ conversation, /** @type {number} */ number) => void take(read, ofTurn(read, conversation, number)),
-    compact: () => void compact(id, read.summary !== null),
+    once,
+    deleteSession: () => take(read, ofSession(read)),
+    deleteConversation: (/** @type {TranscriptConversation} */ one) => take(read, ofConversation(read, one)),
+    deleteTurn: (/** @type {number} */ conversation, /** @type {number} */ number) => take(read, ofTurn(read, conversation, number)),
+    compact: () => compact(id, read.summary !== null),
   };
   const compaction = memory?.compaction ?? null;
   say(...transcript(read, entry, { compaction, compacting: compacting.has(id) || compaction?.working === id }, does, kept));

@@ -12,12 +12,14 @@ import { counted, number, size } from "./words.js";
 
 export class ClientHead {
   /**
+   * @param {import("./once.js").Once} once
    * @param {object} does
-   * @param {() => void} does.onSwitch the memory was switched on or off
-   * @param {() => void} does.onChange something was begun, or everything was deleted
-   * @param {(session: string) => void} does.onCompact a summary that failed is to be tried again
+   * @param {() => Promise<void>} does.onSwitch the memory was switched on or off
+   * @param {() => Promise<void>} does.onChange something was begun, or everything was deleted
+   * @param {(session: string) => Promise<void>} does.onCompact a summary that failed is to be tried again
    */
-  constructor({ onSwitch, onChange, onCompact }) {
+  constructor(once, { onSwitch, onChange, onCompact }) {
+    this.once = once;
     this.does = { onSwitch, onChange, onCompact };
     this.title = h("h2", { id: "client-title", tabindex: "-1" });
     this.line = h("div", { class: "client-line" });
@@ -55,21 +57,21 @@ export class ClientHead {
    * @param {ClientMemory | null} memory
    */
   #buttons({ client, configured, memoryEnabled }, memory) {
-    const button = (/** @type {string} */ word, /** @type {string} */ label, /** @type {() => void} */ onclick, /** @type {object} */ more = {}) =>
-      h("button", { type: "button", "data-key": word, "aria-label": label, onclick, ...more }, word);
+    const button = (/** @type {string} */ key, /** @type {string} */ word, /** @type {string} */ label, /** @type {() => Promise<void>} */ action, { busy = false, danger = false } = {}) =>
+      h("button", { "data-key": key, "aria-label": label, class: danger && "danger", ...this.once.button(`${key} ${client}`, action, busy) }, word);
     const word = memoryEnabled ? "Switch off" : "Switch on";
     const parts = [
       h("span", { class: memoryEnabled ? "memory-state on" : "memory-state" }, `Memory is ${memoryEnabled ? "on" : "off"}`),
-      configured && button(word, `${word} the memory of ${client}`, () => void this.#switch(!memoryEnabled)),
+      configured && button("switch", word, `${word} the memory of ${client}`, () => this.#switch(!memoryEnabled)),
     ];
     if (memory?.folder) {
       parts.push(
         h(
           "span",
           { class: "buttons" },
-          memoryEnabled && button("Rebuild index", `Rebuild index of ${client}`, () => void this.#rebuild(), { disabled: memory.rebuilding !== null }),
-          button("Open folder", `Open folder of ${client}`, () => void this.#open()),
-          button("Delete everything", `Delete everything of ${client}`, () => void this.#deleteAll(), { class: "danger" }),
+          memoryEnabled && button("rebuild", "Rebuild index", `Rebuild index of ${client}`, () => this.#rebuild(), { busy: memory.rebuilding !== null }),
+          button("open", "Open folder", `Open folder of ${client}`, () => this.#open()),
+          button("delete", "Delete everything", `Delete everything of ${client}`, () => this.#deleteAll(), { danger: true }),
         ),
       );
     }
@@ -102,7 +104,8 @@ export class ClientHead {
     const waiting = (compaction?.pending ?? 0) - (compaction?.working ? 1 : 0) - (compaction?.failures.length ?? 0);
     if (compaction?.enabled && waiting > 0) parts.push(h("p", { class: "muted" }, `${counted(waiting, "session")} waiting to be summarised`));
     for (const { session, message, tries, nextAt } of compaction?.failures ?? []) {
-      const again = h("button", { type: "button", "data-key": `again ${session}`, "aria-label": `Try again to compact ${session}`, onclick: () => this.does.onCompact(session) }, "Try again");
+      const compact = this.once.button(`compact ${memory.client} ${session}`, () => this.does.onCompact(session));
+      const again = h("button", { "data-key": `again ${session}`, "aria-label": `Try again to compact ${session}`, ...compact }, "Try again");
       const next = compaction?.enabled ? ` It is tried again at ${new Date(nextAt).toLocaleTimeString(undefined, { timeStyle: "short" })}.` : "";
       const tried = tries > 1 ? `, tried ${tries} times` : "";
       problem("The session ", linkTo(memory.client, session), ` could not be summarised${tried}: ${message}. Its transcript is searched as before.${next} `, again);
@@ -112,13 +115,13 @@ export class ClientHead {
 
   /** @param {boolean} enabled */
   async #switch(enabled) {
-    if (this.client && (await switchMemory(this.client.client, enabled, this.directory))) this.does.onSwitch();
+    if (this.client && (await switchMemory(this.client.client, enabled, this.directory))) await this.does.onSwitch();
   }
 
   async #rebuild() {
     await this.#do(async (client) => {
       await post(`clients/${encodeURIComponent(client)}/rebuild`);
-      this.does.onChange();
+      await this.does.onChange();
     });
   }
 
@@ -142,9 +145,11 @@ export class ClientHead {
       if (!yes) return;
       await remove(memoryOf(client));
       Toast(`Everything that was kept of ${client} is deleted.`);
-      this.opened.replaceChildren();
-      this.does.onChange();
-      this.title.focus();
+      if (client === this.client?.client) {
+        this.opened.replaceChildren();
+        this.title.focus();
+      }
+      await this.does.onChange();
     });
   }
 

@@ -11,10 +11,11 @@ const BEGINNING = 4000;
 
 /**
  * @typedef {object} TranscriptDoes
- * @property {() => void} deleteSession
- * @property {(conversation: TranscriptConversation) => void} deleteConversation
- * @property {(conversation: number, turn: number) => void} deleteTurn
- * @property {() => void} compact
+ * @property {import("./once.js").Once} once
+ * @property {() => Promise<void>} deleteSession
+ * @property {(conversation: TranscriptConversation) => Promise<void>} deleteConversation
+ * @property {(conversation: number, turn: number) => Promise<void>} deleteTurn
+ * @property {() => Promise<void>} compact
  */
 
 /** @typedef {Map<string, {json: string, node: Element}>} Kept turns that were made before: one that is the same stays as a person has opened it */
@@ -64,12 +65,23 @@ export function transcript(session, entry, { compaction, compacting }, does, kep
  */
 function buttons(session, compaction, compacting, does) {
   const word = session.summary === null ? "Compact" : "Compact again";
+  const compact = does.once.button(`compact ${session.client} ${session.session}`, does.compact, compacting);
   return [
     compaction?.provider &&
       session.state !== "current" &&
-      h("button", { type: "button", "data-key": "compact", disabled: compacting, onclick: does.compact }, compacting ? "Compacting…" : word),
-    h("button", { type: "button", class: "danger", "data-key": "delete session", onclick: does.deleteSession }, "Delete session"),
+      h("button", { "data-key": "compact", ...compact }, compacting ? "Compacting…" : word),
+    h("button", { class: "danger", "data-key": "delete session", ...deleting(session, "session", does, does.deleteSession) }, "Delete session"),
   ];
+}
+
+/**
+ * @param {SessionTranscript} session
+ * @param {string} part of it
+ * @param {TranscriptDoes} does
+ * @param {() => Promise<void>} action
+ */
+function deleting({ client, session }, part, { once }, action) {
+  return once.button(`delete ${client} ${session} ${part}`, action);
 }
 
 /**
@@ -88,21 +100,22 @@ function conversationOf(session, one, does, kept) {
       "header",
       {},
       h("h3", { id: `${id}-title`, tabindex: "-1", "data-key": id }, `Conversation ${one.conversation}, `, Moment(one.startedAt)),
-      h("button", { type: "button", class: "quiet", "data-key": `delete ${id}`, "aria-label": `Delete conversation ${one.conversation}`, onclick: () => does.deleteConversation(one) }, "Delete conversation"),
+      h("button", { class: "quiet", "data-key": `delete ${id}`, "aria-label": `Delete conversation ${one.conversation}`, ...deleting(session, id, does, () => does.deleteConversation(one)) }, "Delete conversation"),
     ),
     from &&
       h("p", { class: "muted" }, "Goes on from ", h("a", { href: addressOf(session.client, from) }, `conversation ${from.conversation} of ${from.session}`)),
-    h("ol", { class: "turns" }, ...one.turns.map((turn) => turnOf(one.conversation, turn, does, kept))),
+    h("ol", { class: "turns" }, ...one.turns.map((turn) => turnOf(session, one.conversation, turn, does, kept))),
   );
 }
 
 /**
+ * @param {SessionTranscript} session
  * @param {number} conversation
  * @param {TranscriptTurn} turn
  * @param {TranscriptDoes} does
  * @param {Kept} kept
  */
-function turnOf(conversation, turn, does, kept) {
+function turnOf(session, conversation, turn, does, kept) {
   const name = `turn ${turn.turn} of conversation ${conversation}`;
   const json = JSON.stringify(turn);
   const before = kept.get(name);
@@ -111,7 +124,7 @@ function turnOf(conversation, turn, does, kept) {
     "li",
     { class: "turn", id: `turn-${conversation}-${turn.turn}` },
     ...turn.parts.map((part) => partOf(part, turn)),
-    h("button", { type: "button", class: "quiet", "data-key": `delete ${name}`, "aria-label": `Delete ${name}`, onclick: () => does.deleteTurn(conversation, turn.turn) }, "Delete turn"),
+    h("button", { class: "quiet", "data-key": `delete ${name}`, "aria-label": `Delete ${name}`, ...deleting(session, name, does, () => does.deleteTurn(conversation, turn.turn)) }, "Delete turn"),
   );
   kept.set(name, { json, node });
   return node;

@@ -94,7 +94,7 @@ const { showTable, closeMenu, allow } = addButtons({
     if (open) table.fill();
   },
   onRescan: () => rescan(load),
-  onClear: () => void clearSharing(load),
+  onClear: () => clearSharing(load),
 });
 byId("drawer").append(table.element);
 

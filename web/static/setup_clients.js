@@ -7,6 +7,7 @@ import { Table } from "./components/Table.js";
 import { addressOf } from "./conversations_place.js";
 import { h, icon } from "./dom.js";
 import { switchMemory } from "./memory_switch.js";
+import { Once } from "./once.js";
 import { Mcp } from "./setup_mcp.js";
 import { code, swap } from "./setup_parts.js";
 import { number, typed } from "./words.js";
@@ -24,6 +25,7 @@ export class Clients {
     /** @type {string | null} where conversations are stored */
     this.directory = null;
     this.admin = false;
+    this.once = new Once();
     /** @type {Promise<number> | null} the question whose answer is on its way */
     this.asking = null;
     /** @type {Promise<number> | null} the one after it */
@@ -125,9 +127,9 @@ export class Clients {
     if (!configured) return h("span", { class: "muted" }, "off; it needs a name in mitm.yaml");
     const word = memoryEnabled ? "Switch off" : "Switch on";
     const label = `${word} the memory of ${client}`;
-    const change = () => this.#switch(client, !memoryEnabled);
+    const change = this.once.button(`switch ${client}`, () => this.#switch(client, !memoryEnabled));
     const state = h("a", { href: addressOf(client), "aria-label": `Conversations of ${client}: memory is ${memoryEnabled ? "on" : "off"}` }, memoryEnabled ? "on" : "off");
-    return h("span", { class: "switch" }, state, this.admin && h("button", { type: "button", "aria-label": label, onclick: change }, word));
+    return h("span", { class: "switch" }, state, this.admin && h("button", { "aria-label": label, ...change }, word));
   }
 
   /**

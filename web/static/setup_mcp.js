@@ -5,6 +5,7 @@ import { Confirm } from "./components/Confirm.js";
 import { Copy } from "./components/Copy.js";
 import { Toast } from "./components/Toast.js";
 import { h } from "./dom.js";
+import { Once } from "./once.js";
 import { code, swap } from "./setup_parts.js";
 
 export class Mcp {
@@ -16,7 +17,7 @@ export class Mcp {
     this.admin = false;
     /** @type {{client: string, lines: McpLines[]} | null} what was just made; nobody can ask for it again */
     this.made = null;
-    this.making = false; // a token is on its way: a second click would make another one, and the first one worthless
+    this.once = new Once(); // a second token would make the first one worthless
     /** @type {string | null} the client whose program is chosen */
     this.drawn = null;
     this.memory = h("select", { onchange: () => this.#draw() });
@@ -87,24 +88,17 @@ export class Mcp {
   /** @param {McpMemory} memory */
   #button({ client, hasToken }) {
     const make = async () => {
-      if (this.making) return;
       const text = "The one that it has opens nothing from then on.";
       if (hasToken && !(await Confirm({ title: `Make a new token for ${client}?`, text, action: "Make a new token" }))) return;
-      this.making = true;
-      this.#draw();
       try {
         const { lines } = /** @type {TokenMade} */ (await post(`clients/${encodeURIComponent(client)}/token`));
         this.tell(client, lines);
         this.onToken();
       } catch (error) {
         Toast(error instanceof Error ? error.message : String(error), { failed: true });
-      } finally {
-        this.making = false;
-        this.#draw();
       }
     };
-    // Not `disabled`: it would lose the focus.
-    const attributes = { type: "button", onclick: make, "data-key": "token", "aria-disabled": this.making && "true" };
+    const attributes = { "data-key": "token", ...this.once.button(`token ${client}`, make) };
     return h("p", {}, "A program can ask the suite over HTTP instead, by a token: ", h("button", attributes, hasToken ? "Make a new token" : "Make a token"));
   }
 }

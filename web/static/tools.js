@@ -2,6 +2,7 @@
 // The buttons of the Memory page, and what they open.
 import { addLinks } from "./cover.js";
 import { byId, h, icon } from "./dom.js";
+import { Once } from "./once.js";
 
 /**
  * A button that shows and hides an element. A light one goes by a click elsewhere too.
@@ -33,10 +34,10 @@ export function toggles(button, element, { light = false, onToggle = () => {} } 
 /**
  * @param {string} name of its icon
  * @param {string} word
- * @param {() => void} [onclick]
+ * @param {object} [does] attributes that say what it does
  */
-function button(name, word, onclick) {
-  return h("button", { type: "button", class: `button-${name}`, title: word, onclick }, icon(name), h("span", {}, word));
+function button(name, word, does = {}) {
+  return h("button", { type: "button", class: `button-${name}`, title: word, ...does }, icon(name), h("span", {}, word));
 }
 
 /**
@@ -44,21 +45,18 @@ function button(name, word, onclick) {
  * @param {() => void} hear.onFit
  * @param {(shown: boolean) => void} hear.onTable
  * @param {() => Promise<void>} hear.onRescan
- * @param {() => void} hear.onClear
+ * @param {() => Promise<void>} hear.onClear
  */
 export function addButtons({ onFit, onTable, onRescan, onClear }) {
-  const rescan = button("rescan", "Rescan", async () => {
-    rescan.disabled = true;
-    await onRescan();
-    rescan.disabled = false;
-  });
-  const clear = button("clear", "Clear sharing", onClear);
+  const once = new Once();
+  const rescan = button("rescan", "Rescan", once.button("rescan", onRescan));
+  const clear = button("clear", "Clear sharing", once.button("clear", onClear));
   const table = button("table", "Table");
   table.id = "table-button";
   const add = button("add", "Add notes");
   const menu = h("div", { id: "add-menu", class: "menu", hidden: true }, ...addLinks());
   const adder = h("div", { class: "adder" }, add, menu);
-  byId("buttons").append(button("fit", "Whole map", onFit), table, rescan, clear, adder);
+  byId("buttons").append(button("fit", "Whole map", { onclick: onFit }), table, rescan, clear, adder);
   return {
     showTable: toggles(table, byId("drawer"), { onToggle: onTable }),
     closeMenu: toggles(add, menu, { light: true }),
