@@ -35,6 +35,8 @@ const kept = new Map();
 /** @type {Set<string>} sessions that this page has asked to be summarised */
 const compacting = new Set();
 let turn = 0; // answers that come late are of a place that is not shown any more
+let reading = -1; // the turn whose answer is on its way: one question at a time, so that an older answer does not win
+let stale = false; // what is shown is to be looked at once more after that
 let timer = 0;
 let due = Infinity; // ms since 1970 at which it is looked next
 let starting = false;
@@ -87,7 +89,7 @@ async function start() {
 
 /** Show what the address says. @param {{anew?: boolean}} [how] `anew`: the clients may be others by now */
 async function move({ anew = false } = {}) {
-  const mine = ++turn;
+  const mine = (reading = ++turn);
   stopLooking();
   const place = here();
   try {
@@ -96,7 +98,7 @@ async function move({ anew = false } = {}) {
     if (!known.clients.length) {
       client = null;
       byId("conversations").replaceChildren(noClient());
-      return look(BETWEEN);
+      return hasRead(mine, BETWEEN);
     }
     const chosen = choose(place.client);
     if (chosen.client !== client?.client) leave(chosen);
@@ -109,7 +111,7 @@ async function move({ anew = false } = {}) {
     seen = ""; // so that it is read again
     if (mine === turn) say(failed("This memory could not be read", error));
   }
-  look(BETWEEN);
+  hasRead(mine, BETWEEN);
 }
 
 /** What is known of the client that was shown is not that of this one. @param {ClientState} next */
@@ -134,15 +136,32 @@ function look(ms) {
   stopLooking();
   due = Date.now() + ms;
   timer = setTimeout(async () => {
-    const mine = turn;
     due = Infinity;
+    if (reading === turn) {
+      stale = true;
+      return;
+    }
+    const mine = (reading = turn);
     try {
       await lookAgain(mine);
     } catch (error) {
       if (mine === turn) status.textContent = message(error);
     }
-    if (mine === turn) look(isBusy() ? BUSY : BETWEEN);
+    hasRead(mine, isBusy() ? BUSY : BETWEEN);
   }, ms);
+}
+
+/**
+ * The next look comes in so many ms, or at once where one was due meanwhile.
+ *
+ * @param {number} mine
+ * @param {number} ms
+ */
+function hasRead(mine, ms) {
+  if (mine !== turn) return; // a later one says when
+  reading = -1;
+  look(stale ? 0 : ms);
+  stale = false;
 }
 
 /** Read anew what is shown, and leave it where it is. */

@@ -128,6 +128,7 @@ export class ClientHead {
   async #open() {
     await this.#do(async (client) => {
       const { path, opened } = await post("conversations/open", { client });
+      if (client !== this.client?.client) return; // another one is shown by now
       const said = opened ? "The folder is opened on this machine:" : "The folder could not be opened from here. It is:";
       this.opened.replaceChildren(h("p", { class: "muted" }, said), Copy(path));
     });

@@ -40,6 +40,7 @@ export class Glow {
     /** @type {Map<string, Set<Place>>} notes that were ever sent */
     this.marks = new Map();
     this.asked = 0;
+    this.timer = 0;
   }
 
   /**
@@ -71,8 +72,9 @@ export class Glow {
     this.asked = requestAnimationFrame(() => {
       this.asked = 0;
       this.draw();
+      clearTimeout(this.timer);
       if (!this.lights.size) return;
-      if (calm()) setTimeout(() => this.ask(), FADE / 8);
+      if (calm()) this.timer = setTimeout(() => this.ask(), FADE / 8);
       else this.ask();
     });
   }

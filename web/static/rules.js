@@ -36,6 +36,7 @@ let shown = "";
 /** @type {RuleEntry[]} */
 let rules = [];
 
+let turn = 0; // answers that come late tell of before
 let loading = false;
 /** @type {string | null} whom the dry run was drawn for */
 let drawnFor = null;
@@ -74,20 +75,23 @@ function look() {
 }
 
 async function load() {
+  const mine = ++turn;
   loading = true;
   try {
     /** @type {RuleList} */
     const list = await get("rules");
+    if (mine !== turn) return;
     const now = JSON.stringify(list);
     if (now === shown) return; // what a person has opened or selected stays so
     shown = now;
     rules = list.rules;
     swap(byId("rules"), ...parts(list));
   } catch (error) {
+    if (mine !== turn) return;
     shown = "";
     byId("rules").replaceChildren(Empty({ icon: "warning", title: "The rules could not be loaded" }, h("p", {}, said(error))));
   } finally {
-    loading = false;
+    if (mine === turn) loading = false;
   }
 }
 

@@ -15,6 +15,7 @@ export class SavedLayout {
     /** @type {Map<string, Point> | null} */
     this.waiting = null;
     this.timer = 0;
+    this.sending = false;
     this.saves = 0;
   }
 
@@ -41,8 +42,17 @@ export class SavedLayout {
     if (this.allowed) this.timer = setTimeout(() => void this.#send(), PAUSE);
   }
 
+  /** Send what waits. One after the other: the server keeps the one that comes last. */
   async #send() {
-    const positions = Object.fromEntries([...(this.waiting ?? [])].map(([id, [x, y]]) => [id, [short(x), short(y)]]));
+    if (this.sending) return;
+    this.sending = true;
+    while (this.waiting) await this.#put(this.waiting);
+    this.sending = false;
+  }
+
+  /** @param {Map<string, Point>} points */
+  async #put(points) {
+    const positions = Object.fromEntries([...points].map(([id, [x, y]]) => [id, [short(x), short(y)]]));
     this.waiting = null;
     try {
       await put("memory/layout", { positions });

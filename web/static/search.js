@@ -72,6 +72,8 @@ export class Search {
   #show(shown) {
     this.list.hidden = !shown || !this.list.children.length;
     this.input.setAttribute("aria-expanded", String(!this.list.hidden));
+    if (this.list.hidden || this.at < 0) this.input.removeAttribute("aria-activedescendant");
+    else this.input.setAttribute("aria-activedescendant", `result-${this.at}`);
   }
 
   /** @param {KeyboardEvent} event */
@@ -86,7 +88,6 @@ export class Search {
       for (const [at, option] of [...this.list.children].entries()) {
         option.setAttribute("aria-selected", String(at === this.at));
       }
-      this.input.setAttribute("aria-activedescendant", `result-${this.at}`);
       this.#show(true);
     }
   }

@@ -30,6 +30,7 @@ export class Sources {
     this.states = [];
     this.admin = false;
     this.saving = false;
+    this.turn = 0; // answers that come late tell of before
     this.problem = h("p", { class: "problem", hidden: true });
     this.list = h("ul", { class: "sources" });
     this.adding = new Adding((source, said) => this.#save([...this.#all(), source], said));
@@ -38,10 +39,14 @@ export class Sources {
   }
 
   async load() {
+    const mine = ++this.turn;
     try {
-      this.settings = await get("memory/sources");
+      const settings = await get("memory/sources");
+      if (mine !== this.turn) return;
+      this.settings = settings;
       this.problem.hidden = true;
     } catch (error) {
+      if (mine !== this.turn) return;
       this.settings = null;
       this.problem.hidden = false;
       this.problem.replaceChildren(icon("warning"), error instanceof Error ? error.message : String(error));
@@ -160,6 +165,7 @@ export class Sources {
     this.saving = true;
     try {
       this.settings = await put("memory/sources", { sources, version: this.settings?.version });
+      this.turn++; // what was asked for before may be what was there before
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
       Toast(message, { failed: true });
