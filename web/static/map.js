@@ -15,6 +15,7 @@ const PADDING = 72; // pixels that stay free around the whole map
 const CLOSEST = 0.15; // the camera's ratio when one note alone is framed
 const PER_NOTE = 0.3; // ms per note between two pictures of a layout that runs: the page has to answer meanwhile
 const IN_FLIGHT = 4; // frames after which the first of them has left the graphics card, however slow that is
+const FINGER = 12; // pixels from the middle of a dot within which a finger hits it (WCAG 2.5.8: a target of 24)
 const MANY_LINKS = 20_000; // links are hidden while the map moves from here on
 
 /**
@@ -75,7 +76,11 @@ export class NoteGraph {
     this.sigma.on("enterNode", ({ node }) => this.#hover(node));
     this.sigma.on("leaveNode", () => this.#hover(""));
     this.sigma.on("clickNode", ({ node }) => onOpen(node));
-    this.sigma.on("clickStage", onLeave);
+    this.sigma.on("clickStage", ({ event }) => {
+      const near = event.original instanceof MouseEvent ? null : this.#near(event);
+      if (near) onOpen(near);
+      else onLeave();
+    });
     new ResizeObserver(() => {
       const { width, height } = this.sigma.getDimensions();
       if (width !== container.offsetWidth || height !== container.offsetHeight) this.sigma.scheduleRender();
@@ -208,6 +213,17 @@ export class NoteGraph {
     if (!this.graph.hasNode(id)) return null;
     const { x, y, size } = /** @type {{x: number, y: number, size: number}} */ (this.graph.getNodeAttributes(id));
     return { ...this.sigma.graphToViewport({ x, y }), radius: this.sigma.scaleSize(size) };
+  }
+
+  /** The note that a finger means; null: none is so near. @param {{x: number, y: number}} point */
+  #near({ x, y }) {
+    let [nearest, least] = [/** @type {string | null} */ (null), FINGER];
+    for (const id of this.drawn()) {
+      const spot = /** @type {import("./glow.js").Spot} */ (this.spot(id));
+      const distance = Math.hypot(spot.x - x, spot.y - y);
+      if (distance < least) [nearest, least] = [id, distance];
+    }
+    return nearest;
   }
 
   /** Where every note lies, in the map's own units. */

@@ -143,7 +143,7 @@ async def test_rules_that_come_late_are_not_shown(suite: Suite, visitor: Visitor
     await expect(shown).to_contain_text("2 hits")
     first.let_go.set()
     await page.wait_for_selector("html[data-rules=ready]", state="attached")
-    await expect(shown).not_to_contain_text(" 1 hit")
+    assert " 1 hit" not in await shown.inner_text()  # at once: the next look mends it
     await page.unroute_all(behavior="ignoreErrors")
 
 

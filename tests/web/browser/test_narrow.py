@@ -64,3 +64,20 @@ async def test_long_names_leave_the_notes_in_sight(suite: Suite, visitor: Visito
         await expect(page.get_by_role("link", name="Harbour")).to_be_in_viewport(ratio=1)
         await expect(page.locator(".outcome")).to_be_in_viewport(ratio=1)
         await page.close()
+
+
+async def test_a_finger_hits_a_small_dot_and_a_mouse_only_the_dot(suite: Suite, browser: Browser) -> None:
+    async with visiting(browser, has_touch=True, reduced_motion="reduce") as visitor:
+        memory_page = MemoryPage(await visitor.open(suite.sidecar.link()))
+        page = memory_page.page
+        await page.set_viewport_size({"width": 390, "height": 844})
+        await memory_page.ready()
+        note = "shelf/Inbox.md"
+        radius = (await memory_page.ask(f"spot({note!r})"))["radius"]
+        assert radius < 8
+        x, y = await memory_page.place(note)
+        await page.mouse.click(x + radius + 3, y)
+        await expect(page.locator("#panel")).to_be_hidden()
+        await page.touchscreen.tap(x + radius + 3, y)
+        await expect(page.locator("#panel")).to_be_visible()
+        assert page.url.endswith("#note=shelf%2FInbox.md")
