@@ -128,7 +128,7 @@ async def test_rules_that_come_late_are_not_shown(suite: Suite, visitor: Visitor
         nonlocal hits
         hits += 1
         found = {"cloud": "block", "local": "allow", "setting": "block", "hits": hits}
-        json = {"rules": [], "notes": [], "mode": "dispatch", "countedSince": None, "unscanned": found}
+        json: dict[str, Any] = {"rules": [], "notes": [], "mode": "dispatch", "countedSince": None, "unscanned": found}
         if hits == 1:
             first.asked.set()
             await first.let_go.wait()
