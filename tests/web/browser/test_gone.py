@@ -66,21 +66,21 @@ async def test_who_is_not_let_in_any_more_is_told_what_to_do(suite: Suite, visit
     forget_complaints(visitor, 401)
 
 
-async def test_the_dry_run_comes_once_it_is_known_who_asks(suite: Suite, visitor: Visitor) -> None:
-    await visitor.context.route("**/api/status", lambda route: route.fulfill(status=500, json=FAILED))
-    page = await visitor.enter(suite, "rules")
-    await expect(page.locator("#test")).to_have_text("for a moment nothing works")
-    await visitor.context.unroute("**/api/status")
-    await expect(page.get_by_role("button", name="Test")).to_be_visible()
-    forget_complaints(visitor, 500)
-
-
-async def test_conversations_come_once_it_is_known_who_asks(suite: Suite, visitor: Visitor) -> None:
-    await visitor.context.route("**/api/clients", lambda route: route.fulfill(status=500, json=FAILED))
-    page = await visitor.enter(suite, "conversations")
-    await expect(page.locator("#conversations")).to_contain_text("for a moment nothing works")
-    await visitor.context.unroute("**/api/clients")
-    await expect(page.locator("#conversations h2")).to_have_text("No client yet")
+@pytest.mark.parametrize(
+    ("path", "name", "place", "then"),
+    [
+        ("status", "rules", "#test", "role=button[name=Test]"),
+        ("clients", "conversations", "#conversations", "#conversations h2:text-is('No client yet')"),
+    ],
+)
+async def test_what_needs_to_know_who_asks_comes_once_that_is_known(
+    suite: Suite, visitor: Visitor, path: str, name: str, place: str, then: str
+) -> None:
+    await visitor.context.route(f"**/api/{path}", lambda route: route.fulfill(status=500, json=FAILED))
+    page = await visitor.enter(suite, name)
+    await expect(page.locator(place)).to_contain_text("for a moment nothing works")
+    await visitor.context.unroute(f"**/api/{path}")
+    await expect(page.locator(then)).to_be_visible()
     forget_complaints(visitor, 500)
 
 
