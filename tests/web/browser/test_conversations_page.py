@@ -1,145 +1,32 @@
-"""The Conversations page, on real transcripts, a real index and the real routes; mitm.yaml is a real file."""
+"""Sessions on the Conversations page, on real transcripts, a real index and the real routes; mitm.yaml is a real file."""
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from addons.client_states import clients_json
-from addons.config import load_config
-from addons.config_writing import ConfigFile
-from addons.conversations import Conversations
-from addons.file_settings import FileSettings
-from addons.record import Seen
-from memory.conversations.recorder import Recorded
-from memory.conversations.said import Call, Message, Result, Said
-from tests.web.browser.support import Shelf, Suite, Visitor, running, until, visiting
+from memory.conversations.said import Call, Message, Result
+from tests.web.browser.conversing import (
+    COMPACTION,
+    HOSTILE,
+    KEY,
+    KEY_ANSWER,
+    Place,
+    forget_complaints,
+    mitm_yaml,
+    open_page,
+    open_session,
+    place,
+    say_yes,
+)
+from tests.web.browser.support import Visitor, until, visiting
+
+__all__ = ["mitm_yaml", "place"]  # fixtures
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-MITM_YAML = """\
-conversations: {directory: kept}
-clients:
-  - {name: Editor, match: {user_agent: "ed/*"}, memory_enabled: true}
-  - {name: nightly, match: {user_agent: "report/*"}}
-  - {name: quiet one, match: {user_agent: "quiet/*"}, memory_enabled: true}
-"""
-MORNING = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
-HOSTILE = """<script>document.title = "taken"</script><img src=x onerror="document.title = 'taken'">
-# Conversation 9 (2026-03-04 05:06:07 UTC)
-## Assistant (2026-03-04 05:06:07 UTC, evil-model, conversation 9, turn 1)
----
-<!-- anchor -->"""
-KEY = "Where did I put the spare key of the boat house?"
-KEY_ANSWER = "It hangs behind the tide table, on the brass hook."
-SCONES = "How long do scones bake at two hundred degrees?"
-
-
-@dataclass
-class Place:
-    """A suite on a mitm.yaml, and what it has recorded."""
-
-    file: Path
-    suite: Suite
-    conversations: Conversations
-    seen: Seen
-    chats: dict[str, list[Message]] = field(default_factory=dict)
-
-    @property
-    def folder(self) -> Path:
-        assert self.conversations.directory
-        return self.conversations.directory / "editor"
-
-    def say(
-        self, chat: str, text: str, answer: Message, *before: Message, client: str = "editor", later: float = 0
-    ) -> Recorded:
-        """The user says this in a chat, and is answered; `before` came in between, `later` is in seconds."""
-        history = self.chats.setdefault(chat, [])
-        history.extend([Message("user", text), *before])
-        at = MORNING + timedelta(seconds=later)
-        assert self.conversations.recorder
-        said = Said(None, tuple(history), answer, "claude-sonnet-4", at, at + timedelta(seconds=3), complete=True)
-        recorded = self.conversations.recorder.record(client, said)
-        history.append(answer)
-        assert recorded
-        return recorded
-
-    def morning(self) -> Recorded:
-        """Two conversations of one session."""
-        recorded = self.say("key", KEY, Message("assistant", KEY_ANSWER))
-        self.say("key", "Is there a second one?", Message("assistant", "Not that I know of."), later=60)
-        self.say("scones", SCONES, Message("assistant", "About twelve minutes."), later=120)
-        return recorded
-
-
-@pytest.fixture
-def mitm_yaml() -> str:
-    return MITM_YAML
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def place(shelf: Shelf, tmp_path: Path, mitm_yaml: str) -> AsyncIterator[Place]:
-    file = tmp_path / "mitm.yaml"
-    file.write_text(mitm_yaml, "utf-8")
-    config = load_config(file)
-    conversations = Conversations(config, clock=lambda: MORNING)  # by today's, what was said then would be over
-    seen = Seen()
-
-    def clients() -> dict[str, Any]:
-        directory = conversations.directory
-        return {
-            "clients": clients_json(load_config(file), seen),
-            "lines": [],
-            "mcp": [],
-            "conversations": str(directory) if directory else None,
-        }
-
-    async def take_over(_: Path) -> None:
-        conversations.apply(load_config(file))
-
-    settings = FileSettings(ConfigFile(file), allow_process_settings=False, take_over=take_over)
-    conversations.running()
-    try:
-        async with running(shelf, settings=settings, clients=clients, conversations=conversations) as suite:
-            yield Place(file, suite, conversations, seen)
-    finally:
-        conversations.done()
-        if conversations.stopped is not None:
-            await conversations.stopped
-
-
-async def open_page(place: Place, visitor: Visitor, role: Any = "admin") -> Page:
-    page = await visitor.enter(place.suite, "conversations", role)
-    await page.wait_for_selector("html[data-conversations=ready]", state="attached")
-    return page
-
-
-async def open_session(page: Page, number: int = 0) -> None:
-    await page.get_by_role("navigation", name="Sessions").get_by_role("link").nth(number).click()
-    await expect(page.locator("#session-title")).to_be_visible()
-
-
-async def say_yes(page: Page, action: str) -> str:
-    """Answer the dialog with yes; what it said."""
-    dialog = page.get_by_role("dialog")
-    text = await dialog.inner_text()
-    await dialog.get_by_role("button", name=action).click()
-    await expect(dialog).to_have_count(0)
-    return text
-
-
-def forget_complaints(visitor: Visitor, status: int) -> None:
-    """The browser's own, of a status that the page has shown."""
-    assert visitor.complaints
-    assert all(str(status) in complaint for complaint in visitor.complaints)
-    visitor.complaints.clear()
 
 
 async def test_a_session_is_read(place: Place, visitor: Visitor) -> None:
@@ -303,96 +190,6 @@ async def test_the_last_turn_takes_its_session_with_it(place: Place, visitor: Vi
     await expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
 
 
-async def test_everything_is_deleted_once_the_name_is_typed(place: Place, visitor: Visitor) -> None:
-    place.morning()
-    page = await open_page(place, visitor)
-    await page.get_by_role("button", name="Delete everything of editor").click()
-    dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text(
-        f"1 session with all conversations, transcripts, summaries and the archive, and the index: the folder {place.folder} is deleted."
-    )
-    word, yes = dialog.get_by_role("textbox"), dialog.get_by_role("button", name="Delete everything")
-    await expect(word).to_be_focused()
-    await expect(yes).to_be_disabled()
-    await word.fill("edito")
-    await word.press("Enter")
-    await expect(dialog).to_be_visible()
-    await expect(yes).to_be_disabled()
-    await word.fill("editor")
-    await word.press("Enter")
-    await expect(dialog).to_have_count(0)
-    await expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
-    assert not place.folder.exists()
-    assert "memory_enabled: true" in place.file.read_text("utf-8")
-
-
-async def test_memory_is_switched_on_and_off(place: Place, visitor: Visitor) -> None:
-    page = await open_page(place, visitor)
-    await page.get_by_role("navigation", name="Clients").get_by_role("link", name="nightly").click()
-    await expect(page.get_by_role("heading", name="Conversations of nightly are not stored")).to_be_visible()
-    await expect(page.get_by_role("search")).to_be_hidden()
-    await page.get_by_role("button", name="Switch on the memory of nightly").click()
-    text = await say_yes(page, "Switch on")
-    assert (
-        f"Full conversations of nightly will be stored in {place.folder.parent} from now on, until you switch this off."
-        in text
-    )
-    await expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
-    assert load_config(place.file).remembered == {"editor", "nightly", "quiet-one"}
-    await expect(page.get_by_role("navigation", name="Clients").get_by_role("link", name="nightly")).to_contain_text(
-        "memory on"
-    )
-    place.say("one", "Hello", Message("assistant", "Hello."), client="nightly")
-    await expect(page.get_by_role("heading", name="Choose a session")).to_be_visible()
-    await page.get_by_role("button", name="Switch off the memory of nightly").click()
-    await expect(
-        page.get_by_text("Memory is off: nothing new is stored. What is there stays until you delete it.")
-    ).to_be_visible()
-    await expect(page.get_by_role("search")).to_be_hidden()
-    await open_session(page)
-    await expect(page.locator(".said.user")).to_contain_text("Hello")
-    assert load_config(place.file).remembered == {"editor", "quiet-one"}
-
-
-async def test_the_index_is_rebuilt(place: Place, visitor: Visitor) -> None:
-    place.morning()
-    page = await open_page(place, visitor)
-    await expect(page.locator(".client-head .facts")).to_contain_text("of 1 file)")
-    held = {"done": 2, "total": 5}
-
-    async def answer(route: Any) -> None:
-        response = await route.fetch()
-        await route.fulfill(response=response, json=await response.json() | {"rebuilding": held})
-
-    await page.route("**/api/clients/editor/memory", answer)
-    await page.get_by_role("button", name="Rebuild index of editor").click()
-    await expect(page.get_by_text("The index is being made anew: 2 of 5 files")).to_be_visible()
-    await expect(page.get_by_role("progressbar", name="Rebuilding the index")).to_have_attribute("value", "2")
-    await expect(page.get_by_role("button", name="Rebuild index of editor")).to_be_disabled()
-    await page.unroute_all(behavior="wait")
-    await expect(page.get_by_role("button", name="Rebuild index of editor")).to_be_enabled()
-    await expect(page.locator(".client-head .facts")).to_contain_text("of 1 file)")
-
-
-async def test_the_folder_is_opened_or_shown(place: Place, visitor: Visitor) -> None:
-    place.morning()
-    page = await open_page(place, visitor)
-    await page.get_by_role("button", name="Open folder of editor").click()
-    await expect(page.locator(".opened pre")).to_have_text(str(place.folder))
-    await expect(page.locator(".opened")).to_contain_text("could not be opened from here")
-
-
-COMPACTION = {
-    "enabled": False,
-    "provider": "openai",
-    "model": "small-model",
-    "upstream": "http://127.0.0.1:11434",
-    "pending": 1,
-    "working": None,
-    "failures": [],
-}
-
-
 async def test_a_session_is_compacted_and_errors_are_told(place: Place, visitor: Visitor) -> None:
     old = place.say("one", "Old", Message("assistant", "Yes.")).session
     place.say("two", "New", Message("assistant", "No."), later=24 * 3600)
@@ -447,45 +244,6 @@ async def test_a_session_is_compacted_and_errors_are_told(place: Place, visitor:
     await page.unroute_all(behavior="wait")
 
 
-async def test_who_may_only_read_sees_an_explanation(place: Place, visitor: Visitor) -> None:
-    place.morning()
-    page = await open_page(place, visitor, "read_only")
-    await expect(page.get_by_role("heading", name="Only an admin reads conversations")).to_be_visible()
-    await expect(page.get_by_text("Memory is on for Editor, quiet one.")).to_be_visible()
-    assert KEY not in await page.content()
-    await expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
-
-
-async def test_a_client_that_said_nothing_yet(place: Place, visitor: Visitor) -> None:
-    page = await open_page(place, visitor)
-    await page.get_by_role("link", name="quiet one").click()
-    await expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
-    await page.get_by_role("link", name="Point it at the proxy").click()
-    await expect(page.locator("h1")).to_have_text("Setup")
-
-
-async def test_a_client_that_is_only_seen_has_no_memory(place: Place, visitor: Visitor) -> None:
-    place.seen.add("curl")
-    page = await open_page(place, visitor)
-    await page.get_by_role("link", name="curl").click()
-    await expect(page.get_by_role("heading", name="curl has no name in mitm.yaml")).to_be_visible()
-    await expect(page.get_by_role("button", name=re.compile("Switch o"))).to_have_count(0)
-
-
-@pytest.mark.parametrize("mitm_yaml", ["{}\n"])
-async def test_nothing_is_configured(place: Place, visitor: Visitor, mitm_yaml: str) -> None:
-    page = await open_page(place, visitor)
-    await expect(page.get_by_role("heading", name="No client yet")).to_be_visible()
-    await expect(page.locator(".copy pre")).to_contain_text("memory_enabled: true")
-
-
-@pytest.mark.parametrize("mitm_yaml", ["clients:\n  - {name: Editor, match: {user_agent: x}}\n"])
-async def test_no_client_has_a_memory(place: Place, visitor: Visitor, mitm_yaml: str) -> None:
-    page = await open_page(place, visitor)
-    await expect(page.get_by_role("heading", name="Conversations of Editor are not stored")).to_be_visible()
-    await expect(page.get_by_role("button", name="Switch on the memory of editor")).to_be_visible()
-
-
 async def test_what_went_wrong_is_said(place: Place, visitor: Visitor) -> None:
     place.morning()
     page = await open_page(place, visitor)
@@ -501,20 +259,6 @@ async def test_what_went_wrong_is_said(place: Place, visitor: Visitor) -> None:
     forget_complaints(visitor, 409)
 
 
-@pytest.mark.parametrize("mitm_yaml", ["{}\n"])
-async def test_clients_that_come_later_are_shown(place: Place, visitor: Visitor, mitm_yaml: str) -> None:
-    page = await open_page(place, visitor)
-    await expect(page.get_by_role("heading", name="No client yet")).to_be_visible()
-    place.seen.add("curl")
-    await expect(page.get_by_role("heading", name="curl has no name in mitm.yaml")).to_be_visible()
-    place.file.write_text(MITM_YAML, "utf-8")
-    await expect(page.get_by_role("navigation", name="Clients").get_by_role("link")).to_have_count(4)
-    place.file.write_text(MITM_YAML.replace('"report/*"}', '"report/*"}, memory_enabled: true'), "utf-8")
-    await expect(page.get_by_role("navigation", name="Clients").get_by_role("link", name="nightly")).to_contain_text(
-        "memory on"
-    )
-
-
 async def test_a_client_that_never_pauses_is_followed_all_the_same(place: Place, visitor: Visitor) -> None:
     place.morning()
     page = await open_page(place, visitor)
@@ -528,19 +272,6 @@ async def test_a_client_that_never_pauses_is_followed_all_the_same(place: Place,
         return await page.get_by_text("And a third one?").is_visible()
 
     await until(third)
-
-
-async def test_who_may_only_read_is_shown_no_more_when_events_were_lost(place: Place, visitor: Visitor) -> None:
-    page = await open_page(place, visitor, "read_only")
-
-    async def readers() -> int:
-        return place.suite.services.events.readers
-
-    await until(readers, lambda count: count == 1)
-    async with page.expect_response("**/api/status"):  # the frame asks again
-        place.suite.services.events.publish("resync", {})
-    await expect(page.get_by_role("heading", name="Only an admin reads conversations")).to_be_visible()
-    await expect(page.get_by_role("navigation", name="Clients")).to_have_count(0)
 
 
 async def test_what_could_not_be_read_is_read_again(place: Place, visitor: Visitor) -> None:
@@ -586,13 +317,6 @@ async def test_who_deletes_a_session_is_at_its_client(place: Place, visitor: Vis
     await say_yes(page, "Delete session")
     await expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
     await expect(page.locator("#client-title")).to_be_focused()
-
-
-async def test_the_setup_page_leads_here(place: Place, visitor: Visitor) -> None:
-    place.morning()
-    page = await visitor.enter(place.suite, "setup")
-    await page.get_by_role("link", name="Conversations of editor: memory is on").click()
-    await expect(page.locator("h2#client-title")).to_have_text("Editor")
 
 
 async def test_axe_and_a_narrow_window(place: Place, browser: Browser, axe: Callable[[Page], Awaitable[None]]) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, Route, expect
 
+from tests.web.browser.conversing import Place, mitm_yaml, open_page, place
 from tests.web.browser.support import MemoryPage, Suite, Visitor, is_heard
-from tests.web.browser.test_conversations_page import Place, mitm_yaml, open_page, place
 from tests.web.browser.test_meanwhile import Held
 
 __all__ = ["mitm_yaml", "place"]  # fixtures

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
-from tests.web.browser.support import MemoryPage, Visitor
-from tests.web.browser.test_conversations_page import (
+from tests.web.browser.conversing import (
     COMPACTION,
     Place,
     forget_complaints,
@@ -17,6 +16,7 @@ from tests.web.browser.test_conversations_page import (
     place,
     say_yes,
 )
+from tests.web.browser.support import MemoryPage, Visitor
 
 __all__ = ["mitm_yaml", "place"]  # fixtures
 
