@@ -207,6 +207,18 @@ def test_several_are_taken_at_once() -> None:
     assert (nothing.strings.text, nothing.strings.rows.shape, list(nothing.unread)) == (b"", (0, 4), [])
 
 
+@built
+def test_of_a_value_that_has_to_be_decoded_nothing_encoded_is_left() -> None:
+    whole, torn = (json.dumps([PICTURE, "last"]).encode()[: -1 if is_torn else None] for is_torn in (False, True))
+    source = torn + whole
+    elements = [element_of(source, 0, len(torn)), element_of(source, len(torn), len(source))]
+    strings, reasons, unread = strings_in(elements, EVERYTHING)
+    assert (strings.text, strings.values.tolist()) == (b"last\n", [1, 1])
+    assert (reasons, unread) == ([(1, "attachment")], [0])
+    spans = np.array([(0, len(torn)), (len(torn), len(source))], np.int64)
+    assert native.strings(source, spans, *EVERYTHING)[2] == PICTURE.encode()
+
+
 def test_several_are_put_together_and_some_left_out() -> None:
     values = (["one", "two"], [1], "", [2, ["{}"]])
     together = Together.of([(2 * number, strings_of_value(value, EVERYTHING)) for number, value in enumerate(values)])
